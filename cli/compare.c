@@ -16,7 +16,8 @@ static const char help[] =
     "\n"
     "Compares runs with the first: the last and (in brackets) best value of each metric; what "
     "differs\n"
-    "in their experiments; and for each signal that both recorded the first step at which they "
+    "in their environments (command, machine, versions, commit) and experiments; and for each "
+    "signal that both recorded the first step at which they "
     "part.\n"
     "Hashes part when they differ at all, metrics and statistics (norm, mean) when they differ by\n"
     "more than T times the larger of the two (default 0: at all).\n"
@@ -44,6 +45,7 @@ enum { MAX_SHOWN = 20, RUN_WIDTH = 22 };
 typedef struct comparing {
     td_run **runs;
     const char **names;
+    td_run_info *infos;
     size_t count;
     td_compare_options options;
     bool json;
@@ -87,13 +89,41 @@ static void print_metrics(const comparing *c) {
     }
 }
 
-static void print_settings(const comparing *c, size_t other, const td_comparison *found) {
-    printf("\nexperiment, %s and %s\n", c->names[0], c->names[other]);
-    for (size_t i = 0; i < found->difference_count; i++) {
-        const td_difference *setting = &found->differences[i];
-        printf("  %s: %s\n", c->names[setting->run ? other : 0], setting->text);
+static bool is_parent(const td_run_info *parent, const td_run_info *child) {
+    const char *slash = child->parent ? strrchr(child->parent, '/') : NULL;
+    return child->parent && !strcmp(slash ? slash + 1 : child->parent, parent->name);
+}
+
+/* Where two runs have a common past. */
+static void print_fork(const td_run_info *a, const td_run_info *b) {
+    if (is_parent(a, b) || is_parent(b, a)) {
+        const td_run_info *parent = is_parent(a, b) ? a : b, *child = parent == a ? b : a;
+        printf("\n%s branches off from %s after step %lld\n", child->name, parent->name,
+               (long long)child->parent_step);
+    } else if (a->parent && b->parent && !strcmp(a->parent, b->parent)) {
+        const td_run_info *first = a->parent_step < b->parent_step ? a : b;
+        printf("\n%s and %s both branch off from %s; their common past ends with step %lld\n",
+               a->name, b->name, a->parent, (long long)first->parent_step);
     }
-    if (found->difference_count == 0) {
+}
+
+static void print_differences(const comparing *c, size_t other, const td_difference *differences,
+                              size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        printf("  %s: %s\n", c->names[differences[i].run ? other : 0], differences[i].text);
+    }
+}
+
+static void print_settings(const comparing *c, size_t other, const td_comparison *found) {
+    size_t environment = found->environment_count;
+    if (environment) {
+        printf("\nenvironment, %s and %s\n", c->names[0], c->names[other]);
+        print_differences(c, other, found->differences, environment);
+    }
+    printf("\nexperiment, %s and %s\n", c->names[0], c->names[other]);
+    print_differences(c, other, found->differences + environment,
+                      found->difference_count - environment);
+    if (found->difference_count == environment) {
         printf("  the same\n");
     }
 }
@@ -162,6 +192,7 @@ static int compare_all(const comparing *c) {
         if (c->json) {
             print_json(c, k, found);
         } else {
+            print_fork(&c->infos[0], &c->infos[k]);
             print_settings(c, k, found);
             print_partings(c, k, found);
         }
@@ -222,16 +253,18 @@ static int run_compare(int count, char **arguments) {
     }
     c.runs = calloc((size_t)count, sizeof *c.runs);
     c.names = calloc((size_t)count, sizeof *c.names);
-    int status = c.runs && c.names ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
+    c.infos = calloc((size_t)count, sizeof *c.infos);
+    int status = c.runs && c.names && c.infos ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
     for (; c.count < (size_t)count && !status; c.count++) {
-        td_run_info info = {.size = sizeof info};
+        td_run_info *info = &c.infos[c.count];
+        info->size = sizeof *info;
         c.runs[c.count] = open_run(arguments[c.count]);
         if (!c.runs[c.count]) {
             status = EXIT_BAD;
             break;
         }
-        td_run_about(c.runs[c.count], &info);
-        c.names[c.count] = info.name;
+        td_run_about(c.runs[c.count], info);
+        c.names[c.count] = info->name;
     }
     if (!status) {
         status = compare_all(&c);
@@ -241,6 +274,7 @@ static int run_compare(int count, char **arguments) {
     }
     free(c.runs);
     free(c.names);
+    free(c.infos);
     return status;
 }
 

@@ -19,6 +19,11 @@ static const char help[] =
     "writes it and it was never closed; everything recorded can be read). Folders of TensorBoard\n"
     "event files are listed too, without a state.\n"
     "\n"
+    "A branch (`tapedeck train --from RUN@STEP`) stands below its parent, with the step after "
+    "which "
+    "it\n"
+    "begins.\n"
+    "\n"
     "Examples\n"
     "  tapedeck runs\n"
     "  tapedeck runs --json | jq '.[] | select(.state == \"crashed\").folder'\n";
@@ -34,6 +39,10 @@ typedef struct run_notes {
 
 typedef struct row {
     char *folder, *name;
+    char *parent; /* the path of the run it branches off from; NULL: none */
+    char *full;   /* its own path, where branches are looked for */
+    int depth;    /* below how many of the listed runs it stands */
+    bool placed;
     td_run_info info;                              /* its texts are not used */
     td_run_metric metrics[TD_RUN_SUMMARY_METRICS]; /* names are copies */
     size_t metric_count;
@@ -75,6 +84,20 @@ static void release_notes(run_notes *n) {
     free(n->items);
 }
 
+/* The parent's path: one without a slash is the name of a run beside. */
+static char *parent_path(const td_run_info *info) {
+    char path[4200];
+    const char *slash = info->parent ? strrchr(info->folder, '/') : NULL;
+    if (!info->parent) {
+        return NULL;
+    }
+    (void)snprintf(path, sizeof path, "%.*s%s",
+                   slash && !strchr(info->parent, '/') ? (int)(slash - info->folder + 1) : 0,
+                   info->folder, info->parent);
+    char *full = realpath(path, NULL);
+    return full ? full : copy(path);
+}
+
 /* A run that cannot be read is said, and the others are listed. */
 static td_status add_run(void *user, const td_run_summary *summary, td_error *error) {
     table *t = user;
@@ -98,6 +121,7 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     row *r = &t->rows[t->count++];
     *r = (row){.folder = copy(summary->info->folder),
                .name = copy(summary->info->name),
+               .parent = parent_path(summary->info),
                .info = *summary->info,
                .metric_count = summary->metric_count};
     for (size_t i = 0; i < r->metric_count; i++) {
@@ -112,6 +136,63 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
                   : td_run_notes(summary->run, "experiment", add_note, &r->settings, error);
 }
 
+/* Places a run, and below it those that branch off from it. */
+static void place_run(const table *t, row *ordered, size_t *count, size_t index, int depth) {
+    row *r = &t->rows[index];
+    r->placed = true;
+    r->depth = depth;
+    ordered[(*count)++] = *r;
+    for (size_t i = 0; r->full && i < t->count; i++) {
+        const row *child = &t->rows[i];
+        if (!child->placed && child->parent && !strcmp(child->parent, r->full)) {
+            place_run(t, ordered, count, i, depth + 1);
+        }
+    }
+}
+
+static bool has_parent(const table *t, const row *r) {
+    bool found = false;
+    for (size_t i = 0; r->parent && !found && i < t->count; i++) {
+        found = t->rows[i].full && !strcmp(t->rows[i].full, r->parent);
+    }
+    return found;
+}
+
+/* Branches stand below their parents; whose parent is not listed stays where it is. */
+static void order_branches(table *t) {
+    size_t count = 0, branches = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        branches += t->rows[i].parent != NULL;
+    }
+    row *ordered = branches ? calloc(t->count, sizeof *ordered) : NULL;
+    if (!ordered) {
+        return;
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        t->rows[i].full = realpath(t->rows[i].folder, NULL);
+    }
+    for (int pass = 0; pass < 2; pass++) { /* then those of a damaged circle */
+        for (size_t i = 0; i < t->count; i++) {
+            if (!t->rows[i].placed && (pass || !has_parent(t, &t->rows[i]))) {
+                place_run(t, ordered, &count, i, 0);
+            }
+        }
+    }
+    free(t->rows);
+    t->rows = ordered;
+    t->capacity = t->count;
+}
+
+/* "  └ demo-2 @1000" */
+static const char *label_of(const row *r, char out[400]) {
+    if (!r->parent) {
+        return r->name;
+    }
+    (void)snprintf(out, 400, "%*s└ %.300s @%lld", r->depth > 1 ? 2 * (r->depth - 1) : 0, "",
+                   r->name, (long long)r->info.parent_step);
+    return out;
+}
+
 /* What fits into the terminal. Where it is narrow, names are shortened, and when a run started and
  * what it takes are left out for the metrics. */
 typedef struct columns {
@@ -124,7 +205,8 @@ static columns lay_out(const table *t) {
     int room = terminal_room();
     columns c = {.name = 4};
     for (size_t i = 0; i < t->count; i++) {
-        int length = terminal_columns(t->rows[i].name);
+        char label[400];
+        int length = terminal_columns(label_of(&t->rows[i], label));
         c.name = length > c.name ? length : c.name;
     }
     c.whole = room - WHOLE - METRICS >= c.name;
@@ -172,10 +254,10 @@ static void print_row(const row *r, const columns *c, bool colour) {
                                           [TD_RUN_INTERRUPTED] = "33",
                                           [TD_RUN_FAILED] = "31",
                                           [TD_RUN_CRASHED] = "31"};
-    char when[32], size[32];
+    char when[32], size[32], label[400];
     const char *state = r->info.events ? "events" : td_run_state_name(r->info.state);
     const char *paint = colour && !r->info.events ? colours[r->info.state] : NULL;
-    terminal_print_name(r->name, c->name);
+    terminal_print_name(label_of(r, label), c->name);
     (void)fputs("  ", stdout);
     if (c->whole) {
         printf("%-16s  ", format_when(when, r->info.started));
@@ -296,7 +378,13 @@ static void print_json(const table *t) {
             print_json_number(metric->best);
             printf(",\"best_step\":%lld}", (long long)metric->best_step);
         }
-        (void)fputs("}", stdout);
+        (void)fputs("},\"parent\":", stdout);
+        if (r->parent) {
+            print_json_text(r->parent);
+            printf(",\"parent_step\":%lld", (long long)r->info.parent_step);
+        } else {
+            (void)fputs("null,\"parent_step\":null", stdout);
+        }
         print_json_fact(r, "title");
         print_json_fact(r, "group");
         print_json_tags(r);
@@ -322,6 +410,7 @@ static int run(int count, char **arguments) {
     if (status == TD_NOT_FOUND && count == 0) {
         status = TD_OK; /* nothing was trained here yet */
     }
+    order_branches(&t);
     if (!status && t.count == 0 && !json) {
         (void)fprintf(stderr, "no runs in %s\n", folder);
     } else if (!status && json) {
@@ -332,6 +421,8 @@ static int run(int count, char **arguments) {
     for (size_t i = 0; i < t.count; i++) {
         free(t.rows[i].folder);
         free(t.rows[i].name);
+        free(t.rows[i].parent);
+        free(t.rows[i].full);
         release_notes(&t.rows[i].facts);
         release_notes(&t.rows[i].settings);
         for (size_t k = 0; k < t.rows[i].metric_count; k++) {

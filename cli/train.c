@@ -5,6 +5,7 @@
 #include "terminal.h"
 
 #include "tapedeck/diagnose.h"
+#include "tapedeck/replay.h"
 #include "tapedeck/train.h"
 
 #include <signal.h>
@@ -24,6 +25,8 @@ static const char help[] =
     "  --resume RUN      go on with a run from its last checkpoint, bit for bit; its files "
     "continue.\n"
     "                    Without EXPERIMENT.yaml, with the run's own\n"
+    "  --from RUN@STEP   branch: a new run beside RUN that goes on after that step, with RUN's\n"
+    "                    experiment and what --set changes; it stores its parent and the step\n"
     "  --dry-run         check everything, show the model and what would be recorded, write "
     "nothing\n"
     "  --quiet           say nothing but errors\n"
@@ -41,6 +44,7 @@ static const char help[] =
     "/tmp\n"
     "  tapedeck train digits.yaml --dry-run\n"
     "  tapedeck train --resume runs/digits --set train.epochs=20\n"
+    "  tapedeck train --from runs/digits@1000 --set train.optimizer.adam.learning_rate=1e-4\n"
     "\n"
     "A small experiment file\n"
     "  data: {train: digits.csv, label: label, validation: 0.2}\n"
@@ -69,6 +73,8 @@ typedef struct settings {
     const char *set[MAX_VALUES];
     size_t set_count;
     const char *out, *resume;
+    char from[4200]; /* the run to branch off from; "": none */
+    int64_t from_step;
     bool dry_run, quiet, json;
 } settings;
 
@@ -265,7 +271,9 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
                                   .observer = td_monitor_observer(monitor),
                                   .read_first = s->dry_run};
     td_error error = {0};
-    td_trainer *trainer = td_trainer_create(experiment, &options, &error);
+    td_trainer *trainer =
+        *s->from ? td_replay_branch(s->from, s->from_step, experiment, &options, &error)
+                 : td_trainer_create(experiment, &options, &error);
     if (trainer && held.on) {
         check_first(path, trainer);
     }
@@ -287,12 +295,24 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
     return status;
 }
 
+/* "RUN@STEP". */
+static bool parse_from(const char *text, settings *s) {
+    const char *at = strrchr(text, '@');
+    if (!at || at == text || (size_t)(at - text) >= sizeof s->from) {
+        return false;
+    }
+    (void)snprintf(s->from, sizeof s->from, "%.*s", (int)(at - text), text);
+    return whole_number(at + 1, &s->from_step) && s->from_step > 0;
+}
+
 static int run_train(int count, char **arguments) {
     settings s = {0};
+    const char *from = NULL;
     const option options[] = {
         {.name = "set", .list = s.set, .list_count = &s.set_count},
         {.name = "out", .text = &s.out},
         {.name = "resume", .text = &s.resume},
+        {.name = "from", .text = &from},
         {.name = "dry-run", .flag = &s.dry_run},
         {.name = "quiet", .flag = &s.quiet},
         {.name = "json", .flag = &s.json},
@@ -302,8 +322,14 @@ static int run_train(int count, char **arguments) {
         return EXIT_USAGE;
     }
     char own[4200] = "";
+    if (from && (s.resume || !parse_from(from, &s))) {
+        return misuse(&command_train, s.resume ? "--resume and --from exclude each other"
+                                               : "--from: expected RUN@STEP, a step from 1 on");
+    }
     if (count == 0 && s.resume) {
         (void)snprintf(own, sizeof own, "%s/experiment.yaml", s.resume);
+    } else if (count == 0 && from) {
+        td_replay_experiment(s.from, s.from_step, own);
     } else if (count != 1) {
         return misuse(&command_train, "expected one experiment file");
     }

@@ -14,6 +14,7 @@ import { examplesPage } from "./examples.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
+import { findingCount } from "./verdict.js";
 
 const pages = [
     layersPage,
@@ -95,6 +96,7 @@ function drawHeader() {
                           "a",
                           { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
                           page.title,
+                          page === findingsPage ? findingCount(run) : "",
                       ),
                   ),
               )
@@ -300,11 +302,12 @@ async function refreshRun(news) {
     }
     const grown = run.step !== context.run.step,
         more = run.signals.length !== context.run.signals.length,
-        state = run.state !== context.run.state;
+        state = run.state !== context.run.state,
+        judged = run.notes.run.diagnosed !== context.run.notes.run.diagnosed;
     Object.assign(context.run, learn(run));
     context.table = context.time.table = table;
     drawHeader();
-    if (more || state) {
+    if (more || state || judged) {
         await open();
     } else if (grown) {
         context.time.grow(run.step);

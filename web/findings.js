@@ -1,5 +1,5 @@
 // What the diagnosis says: cause, layer, since when, the numbers, and what to do.
-import { code, el, message, nameText, numeral, replace } from "./dom.js";
+import { code, copy, el, message, nameText, numeral, replace } from "./dom.js";
 import { whole } from "./format.js";
 import { link } from "./state.js";
 
@@ -27,6 +27,11 @@ function evidence(context, item) {
         item.value !== undefined && item.value !== null ? [" (", numeral(item.value), ")"] : "",
         target ? [" ", el("a", { href: target }, item.step ? `step ${whole(item.step)}` : "see")] : "",
     );
+}
+
+function remedy(text) {
+    const button = el("button", { type: "button", onclick: () => copy(text, button) }, "copy");
+    return el("p", {}, el("strong", {}, "What to do: "), nameText(text, 600), " ", button);
 }
 
 export const findingsPage = {
@@ -58,7 +63,7 @@ export const findingsPage = {
             run.findings.map((finding) =>
                 el(
                     "article",
-                    { class: "finding" },
+                    { class: `finding ${finding.severity}` },
                     el(
                         "h2",
                         {},
@@ -96,7 +101,7 @@ export const findingsPage = {
                         {},
                         list(finding.evidence).map((item) => evidence(context, item)),
                     ),
-                    finding.remedy ? el("p", {}, el("strong", {}, "What to do: "), nameText(finding.remedy, 600)) : "",
+                    finding.remedy ? remedy(finding.remedy) : "",
                     list(finding.symptoms).length
                         ? el(
                               "p",

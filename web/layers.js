@@ -5,6 +5,7 @@ import { Chart, lineOf, smoothed } from "./chart.js";
 import { Heat } from "./heat.js";
 import { fetchHeat, fetchSeries } from "./source.js";
 import { go, set, value, number } from "./state.js";
+import { verdictLine } from "./verdict.js";
 
 export const FORMS = {
     tensor: 1,
@@ -295,6 +296,7 @@ export const layersPage = {
         );
         replace(
             context.main,
+            verdictLine(context),
             find()
                 ? el(
                       "p",

@@ -8,6 +8,7 @@ import { Screen } from "./surface.js";
 import { fetchRun, fetchSeries, fetchSteps } from "./source.js";
 import { link, set, value, number } from "./state.js";
 import { metricGroups, smoothing } from "./layers.js";
+import { badge } from "./verdict.js";
 
 const MOST_PICKED = 8;
 
@@ -56,6 +57,7 @@ const columns = [
     { key: "step", text: "step", of: (run) => run.step },
     { key: "started", text: "started", of: (run) => run.started },
     { key: "bytes", text: "size", of: (run) => run.bytes },
+    { key: "verdict", text: "verdict", of: (run) => run.verdict?.cause ?? (run.verdict ? " " : "") },
 ];
 
 function metricOf(run, name) {
@@ -122,7 +124,7 @@ function table(context, runs) {
                 ? [
                       el(
                           "td",
-                          { class: "left quiet", colspan: 5 + metrics.length },
+                          { class: "left quiet", colspan: 6 + metrics.length },
                           run.error ? `cannot be read: ${run.error}` : "is being read…",
                       ),
                   ]
@@ -137,6 +139,7 @@ function table(context, runs) {
                       el("td", {}, whole(run.step)),
                       el("td", {}, when(run.started)),
                       el("td", {}, bytes(run.bytes)),
+                      el("td", {}, badge(run.verdict)),
                       metrics.map((name) => {
                           const metric = metricOf(run, name);
                           return el(

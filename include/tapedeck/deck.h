@@ -73,7 +73,8 @@ TD_API uint32_t td_form_find(const char *name);
     X(INPUT, "input")                 /* of the network */                                         \
     X(LABEL, "label")                                                                              \
     X(PREDICTION, "prediction")                                                                    \
-    X(TEXT, "text")
+    X(TEXT, "text")                                                                                \
+    X(SYSTEM, "system") /* load of the machine: system.cpu, … */
 
 typedef enum td_signal_kind {
 #define TD_SIGNAL_KIND_MEMBER(name, text) TD_SIGNAL_##name,
@@ -305,6 +306,12 @@ typedef struct td_deck_options {
     /* Calls part(context, 0 … parts - 1), maybe on several threads, and returns when all are done: with
      * it, large tensors are summed up on the busy cores together (td_threads_run of tape.h). */
     void (*run_parts)(int32_t parts, void (*part)(void *context, int32_t index), void *context);
+    /* What is recorded without being asked for, see docs/environment.md. The variable
+     * TAPEDECK_ENVIRONMENT=off turns all of it off. */
+    bool no_environment; /* no facts about the process, machine and source code */
+    double
+        system_seconds; /* between two samples of the machine's load; default 5; negative: none */
+    int64_t diff_bytes; /* of `git diff HEAD`, which a child process prints; 0: none */
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never

@@ -69,27 +69,26 @@ TD_API double td_schedule_rate(const td_schedule *schedule, double rate, uint64_
 
 /* --- optimizers --------------------------------------------------------------------------- */
 
+/* Values are part of the binary interface: only ever append. */
+#define TD_OPTIMIZER_LIST(X)                                                                       \
+    X(SGD, "sgd")                                                                                  \
+    X(ADAM, "adam")                                                                                \
+    X(ADAMW, "adamw")                                                                              \
+    X(RMSPROP, "rmsprop")                                                                          \
+    X(ADAGRAD, "adagrad")                                                                          \
+    X(ADADELTA, "adadelta")                                                                        \
+    X(ADAMAX, "adamax")                                                                            \
+    X(NADAM, "nadam")                                                                              \
+    X(LION, "lion")
+
 typedef enum td_optimizer_kind {
-    TD_OPTIMIZER_SGD,
-    TD_OPTIMIZER_ADAM,
-    TD_OPTIMIZER_ADAMW,
-    TD_OPTIMIZER_RMSPROP,
-    TD_OPTIMIZER_ADAGRAD,
-    TD_OPTIMIZER_ADADELTA,
-    TD_OPTIMIZER_ADAMAX,
-    TD_OPTIMIZER_NADAM,
-    TD_OPTIMIZER_LION,
-    TD_OPTIMIZER_KIND_COUNT,
-    /* Short names. */
-    TD_SGD = TD_OPTIMIZER_SGD,
-    TD_ADAM = TD_OPTIMIZER_ADAM,
-    TD_ADAMW = TD_OPTIMIZER_ADAMW,
-    TD_RMSPROP = TD_OPTIMIZER_RMSPROP,
-    TD_ADAGRAD = TD_OPTIMIZER_ADAGRAD,
-    TD_ADADELTA = TD_OPTIMIZER_ADADELTA,
-    TD_ADAMAX = TD_OPTIMIZER_ADAMAX,
-    TD_NADAM = TD_OPTIMIZER_NADAM,
-    TD_LION = TD_OPTIMIZER_LION
+#define TD_OPTIMIZER_MEMBER(name, text) TD_OPTIMIZER_##name,
+    TD_OPTIMIZER_LIST(TD_OPTIMIZER_MEMBER)
+#undef TD_OPTIMIZER_MEMBER
+        TD_OPTIMIZER_KIND_COUNT,
+#define TD_OPTIMIZER_SHORT(name, text) TD_##name = TD_OPTIMIZER_##name, /* the short name */
+    TD_OPTIMIZER_LIST(TD_OPTIMIZER_SHORT)
+#undef TD_OPTIMIZER_SHORT
 } td_optimizer_kind;
 
 /* Equations and defaults are Keras's (docs/c-api.md). */

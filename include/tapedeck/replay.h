@@ -74,6 +74,19 @@ typedef struct td_replay_result {
 TD_API TD_NODISCARD td_status td_replay_run(const char *run, const td_replay_options *options,
                                             td_replay_result *result, td_error *error);
 
+/* The path of the experiment that a run's step was trained with: RUN/experiment.yaml, or the file of the
+ * last resumption with other settings before that step. */
+TD_API void td_replay_experiment(const char *run, int64_t step, char path[TD_REPLAY_PATH]);
+
+/* A trainer for a branch: a new run that goes on after a step of another one with an experiment of its own,
+ * which may differ in anything but the model. The step's state comes from the nearest checkpoint, executing
+ * the steps up to it again and comparing them. The new run stores its parent and the step; what it began
+ * from is in its folder `branch`. options as of td_trainer_create, without resume; out NULL: beside the
+ * parent. experiment is borrowed until td_trainer_destroy. NULL on failure, with the errors of
+ * td_replay_run; TD_FORMAT where the steps are not what they were. */
+TD_API td_trainer *td_replay_branch(const char *run, int64_t step, td_experiment *experiment,
+                                    const td_trainer_options *options, td_error *error);
+
 #ifdef __cplusplus
 }
 #endif

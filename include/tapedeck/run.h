@@ -52,6 +52,10 @@ typedef struct td_run_info {
     int64_t bytes;                 /* of all its files */
     bool events;                   /* of event files, not of a deck */
     int64_t dropped, degraded;     /* records that were not written, or in a smaller form */
+    /* The run that it branches off from, after parent_step: the name of a run beside it, or a path; NULL:
+     * none. */
+    const char *parent;
+    int64_t parent_step;
 } td_run_info;
 TD_API void td_run_about(const td_run *run, td_run_info *info);
 
@@ -239,6 +243,7 @@ typedef struct td_comparison {
     size_t parting_count;
     const td_difference *differences; /* of their experiments and facts; the first run's first */
     size_t difference_count;
+    size_t environment_count; /* of the differences, the first: of their environments */
 } td_comparison;
 
 /* NULL on failure. Texts are the first run's or the comparison's own: destroy it before the runs

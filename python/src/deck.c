@@ -18,18 +18,21 @@ static bool find_policy(const char *name, td_policy *policy) {
 }
 
 static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    static char *keywords[] = {
-        "folder",        "policy",       "queue_bytes", "history_bytes", "overhead", "seed",
-        "stop_on_error", "exact_folder", "resume",      "busy_cores",    NULL};
+    static char *keywords[] = {"folder",     "policy",     "queue_bytes",   "history_bytes",
+                               "overhead",   "seed",       "stop_on_error", "exact_folder",
+                               "resume",     "busy_cores", "environment",   "system_seconds",
+                               "diff_bytes", NULL};
     td_deck_options options = {.size = sizeof options};
     PyObject *path;
     const char *policy = "block";
     long long queue = 0, history = 0, resume = 0, cores = 0;
     unsigned long long seed = 0;
-    int stop = 0, exact = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|sLLdKppLL", keywords,
+    int stop = 0, exact = 0, environment = 1;
+    long long diff = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|sLLdKppLLpdL", keywords,
                                      PyUnicode_FSConverter, &path, &policy, &queue, &history,
-                                     &options.overhead, &seed, &stop, &exact, &resume, &cores)) {
+                                     &options.overhead, &seed, &stop, &exact, &resume, &cores,
+                                     &environment, &options.system_seconds, &diff)) {
         return NULL;
     }
     deck_object *self = NULL;
@@ -41,6 +44,8 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
         options.exact_folder = exact;
         options.resume = resume;
         options.busy_cores = cores;
+        options.no_environment = !environment;
+        options.diff_bytes = diff;
         allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
         self = (deck_object *)allocate(type, 0);
     }

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from . import _native, _resume
+from . import _environment, _native, _resume
 from ._options import Names, Policy
 
 _FORMS = _native.FORMS
@@ -122,6 +122,11 @@ class Deck:
         discard: with ``resume=STEP``: remove what was recorded after it. The run as it was is kept in
             ``FOLDER/before-resume-STEP``. Without it, steps that would be lost are an error.
         rank: of this process among several; put beside every signal.
+        environment: record command line, folder, host, user, versions of Python and its packages, commit and branch.
+        system: seconds between two samples of the machine's load (``system.cpu``, …); 0 for none.
+        diff: bytes that are kept of ``git diff HEAD``; 0 for none.
+        console: also record what Python prints to standard output and error, as the texts ``console.output`` and
+            ``console.error`` of the step that is open.
     """
 
     def __init__(
@@ -143,12 +148,17 @@ class Deck:
         discard: bool = False,
         busy_cores: int = 0,
         rank: int = 0,
+        environment: bool = True,
+        system: float = 5.0,
+        diff: int = 256 << 10,
+        console: bool = False,
     ) -> None:
         folder = os.fspath(folder)
         after, self.epoch = _resume.plan(folder, resume, discard)
         self._native = _native.Deck(
             folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
             seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
+            environment=environment, system_seconds=system if system > 0 else -1.0, diff_bytes=diff if environment else 0,
         )
         self._pid = os.getpid()
         self._metrics = metrics
@@ -172,6 +182,11 @@ class Deck:
             _made.decks.append(self)
         try:
             self._about(name, group, tags, config)
+            if environment:
+                for key, value in _environment.facts():
+                    self._native.note(f"environment.{key}", value)
+            if console:
+                self._parts.append(_environment.Console(self))
         except BaseException:
             self._abandon()
             raise

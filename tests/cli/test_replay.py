@@ -1,4 +1,5 @@
 """Execution order, the flight recorder, and what executes recorded steps again: replay, origin, diff, branches."""
+import json
 import os
 import random
 import shutil
@@ -138,7 +139,7 @@ record:
         self.assertEqual(parted[4][1], "logits.error:")
 
 
-class Replay(Case):
+class Experiments(Case):
     def setUp(self):
         super().setUp()
         generator = np.random.default_rng(4)
@@ -181,6 +182,8 @@ class Replay(Case):
                     self.assertTrue(step in found.get(name, {}), (name, step))
         self.assertGreater(compared, 5 * (last - first + 1))
 
+
+class Replay(Experiments):
     def test_windows_are_what_was_recorded(self):
         chance = random.Random(SEED)
         steps = {}
@@ -304,6 +307,81 @@ train: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 3}
         self.run_program("replay", "runs/small", "--steps", f"{steps[0] + 3}")
         self.train(SMALL.replace("epochs: 4", "epochs: 9\n  checkpoint: {every: 1 epoch, keep: 1, budget: 1}"), "--quiet")
         self.assertFalse(self.exists("runs", "small-2", "ring"))
+
+
+class Branch(Experiments):
+    """Branches: a new run that shares the past of another one."""
+
+    def bits(self, run, step):
+        """Every tensor that a run recorded in a step."""
+        arrays = self.arrays(self.path("runs", run))
+        return {name: records[step].tobytes() for name, records in arrays.items() if step in records}
+
+    def test_a_branch_without_changes_is_the_run_itself(self):
+        for name in EXPERIMENTS:
+            with self.subTest(name):
+                self.train(self.experiment(name, TENSORS), "--quiet")
+                self.run_program("train", "--from", f"runs/{name}@15", "--quiet")
+                for step in (16, 20, 24):
+                    expected = self.bits(name, step)
+                    self.assertGreater(len(expected), 5)
+                    self.assertEqual(self.bits(f"{name}-2", step), expected, (name, step))
+                self.assertEqual(self.bits(f"{name}-2", 15), {})
+                self.assertEqual(self.bytes("runs", f"{name}-2", "flight.bin")[:32 + 15 * 48],
+                                 self.bytes("runs", name, "flight.bin")[:32 + 15 * 48])
+
+    def test_a_branch_goes_on_with_other_settings_and_is_replayed(self):
+        self.train(self.experiment("demo", TENSORS), "--quiet")
+        self.run_program("train", "--from", "runs/demo@12", "--set", "train.optimizer.adam.learning_rate=0.1",
+                         "--quiet")
+        self.assertEqual(self.bits("demo-2", 13)["conv1.output"], self.bits("demo", 13)["conv1.output"])
+        self.assertNotEqual(self.bits("demo-2", 14)["conv1.output"], self.bits("demo", 14)["conv1.output"])
+        self.check_window("demo-2", 13, 20)
+        done = self.run_program("replay", "runs/demo-2", "--steps", "12..13", status=1)
+        self.assertIn("branches off after step 12: replay earlier ones of demo", done.stderr)
+        # A branch of the branch, and what lists and compares them.
+        self.run_program("train", "--from", "runs/demo-2@20", "--quiet")
+        self.assertEqual(self.bits("demo-3", 25), self.bits("demo-2", 25))
+        self.check_window("demo-3", 21, 24)
+        lines = self.run_program("runs").stdout.splitlines()[1:]
+        self.assertEqual([line.split("  finished")[0].rstrip()[:20].split("  20")[0].rstrip() for line in lines],
+                         ["demo", "\u2514 demo-2 @12", "  \u2514 demo-3 @20"])
+        listed = {run["name"]: run for run in json.loads(self.run_program("runs", "--json").stdout)}
+        self.assertEqual((listed["demo"]["parent"], listed["demo"]["parent_step"]), (None, None))
+        self.assertEqual((listed["demo-2"]["parent"], listed["demo-2"]["parent_step"]),
+                         (os.path.realpath(self.path("runs", "demo")), 12))
+        out = self.run_program("compare", "runs/demo", "runs/demo-2", status=1).stdout
+        self.assertIn("demo-2 branches off from demo after step 12", out)
+        with sqlite3.connect(self.path("runs", "demo-2", "run.db")) as database:
+            facts = dict(database.execute("SELECT key, value FROM run WHERE key LIKE 'parent%'"))
+        self.assertEqual(facts, {"parent": "demo", "parent.step": "12"})
+
+    def test_a_branch_may_have_another_optimizer_and_batch(self):
+        self.train(self.experiment("demo"), "--quiet")
+        done = self.run_program("train", "--from", "runs/demo@9", "--set", "train.optimizer={sgd: {momentum: 0.9}}",
+                                "--set", "data.batch=8")
+        self.assertIn("has no state of this optimizer", done.stderr)
+        self.assertIn("the branch has other batches", done.stderr)
+        self.assertIn("identical up to step 15",
+                      self.run_program("replay", "runs/demo-2", "--steps", "10..15").stdout)
+
+    def test_a_branch_that_cannot_be_made_writes_nothing(self):
+        self.train(SMALL, "--quiet")
+
+        def refused(message, *arguments, status=2):
+            done = self.run_program("train", *arguments, status=status)
+            self.assertIn(message, done.stderr)
+            self.assertEqual(os.listdir(self.path("runs")), ["small"])
+
+        refused("expected RUN@STEP", "--from", "runs/small")
+        refused("expected RUN@STEP", "--from", "runs/small@0")
+        refused("has steps 1 to", "--from", "runs/small@100000")
+        refused("is missing or has another shape", "--from", "runs/small@5", "--set", "model.0.dense.units=3")
+        refused("for more, --set train.epochs=N", "--from", "runs/small@15", "--set", "train.epochs=1")
+        with open(self.path("runs", "small", "flight.bin"), "r+b") as file:
+            file.seek(32 + 48 * 3 + 8)  # the loss of step 4
+            file.write(b"\1")
+        refused("step 4 differs from what was recorded (loss)", "--from", "runs/small@6")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ class Page:
                 with open(script, "w", encoding="utf-8") as file:
                     file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
                 os.chmod(script, 0o755)
-        return dict(os.environ, NO_COLOR="1", TERM="xterm-256color", LC_ALL="C.UTF-8", TAPEDECK_CPU="portable",
+        return dict(os.environ, NO_COLOR="1", TERM="xterm-256color", LC_ALL="C.UTF-8", TAPEDECK_CPU="portable", TAPEDECK_ENVIRONMENT="off",
                     PATH=tools + os.pathsep + os.environ["PATH"], PYTHONPATH=os.path.join(BUILD, "python"),
                     XDG_CACHE_HOME=os.path.join(self.folder, ".cache"),
                     PYTHONDONTWRITEBYTECODE="1", TF_CPP_MIN_LOG_LEVEL="3",

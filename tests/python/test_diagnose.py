@@ -99,7 +99,9 @@ class Activations(Case):
         return self.diagnosed(self.record(**what))["findings"][0]
 
     def test_dead_relus_do_not_call_for_relu(self):
-        found = self.finding(outputs={1: relu, 3: zeros}, errors={1: zeros, 4: normal})
+        found = self.diagnosed(self.record(outputs={1: relu, 3: zeros}, errors={1: zeros, 4: normal}))["findings"]
+        self.assertEqual([f["cause"] for f in found], ["plateau", "learning_rate_too_high"])  # a symptom, and its maybe
+        found = found[1]
         self.assertIn("dead_relu", found["symptoms"])
         self.assertIn("leaky_relu", found["remedy"])
 

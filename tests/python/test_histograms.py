@@ -86,7 +86,7 @@ class Histograms(unittest.TestCase):
             deck.record("weights", self.values["weights"])
             deck.step()
         self.database = sqlite3.connect(os.path.join(self.run_folder, "run.db"))
-        self.assertEqual(self.database.execute("PRAGMA user_version").fetchone(), (3,))
+        self.assertEqual(self.database.execute("PRAGMA user_version").fetchone(), (4,))
         for step in (1, 4):
             np.testing.assert_allclose(self.from_run("weights", step), before["weights"], rtol=1e-14)
             self.check(self.from_sql("weights", step), self.values["weights"])

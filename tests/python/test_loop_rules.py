@@ -107,6 +107,52 @@ class LoopRules(unittest.TestCase):
                 if since and rule not in ("repeated_batch", "scheduler_per_batch"):
                     self.assertEqual(found["findings"][0]["since_step"], since[0])
 
+    def record_losses(self, name, losses, loop=PLAIN, **metrics):
+        with tapedeck.Deck(os.path.join(self.folder.name, name)) as deck:
+            deck.note("loop", json.dumps(loop))
+            for i, loss in enumerate(losses):
+                deck.log(**{"loss": loss} | {key: values[i] for key, values in metrics.items()})
+                deck.step()
+        found, status = self.diagnose(deck.folder)
+        return [(f["cause"], f["confidence"], f["since_step"]) for f in found["findings"]], status
+
+    def test_what_is_certainly_wrong_is_a_finding_even_without_a_cause(self):
+        nan, infinite = float("nan"), float("inf")
+        found, status = self.record_losses("nan", [1.0, 0.9, nan, nan])
+        self.assertEqual((found[0], status), (("nan_loss", "sure", 3), 1))
+        found, status = self.record_losses("infinite", [1.0, infinite, 0.8])
+        self.assertEqual((found[0], status), (("inf_loss", "sure", 2), 1))
+        flat = [0.7 + 0.001 * (i % 3) for i in range(60)]
+        self.assertEqual(self.record_losses("flat", flat), ([("plateau", "likely", 1)], 1))
+        adversary = {key: value for key, value in PLAIN.items() if key != "labels"}
+        self.assertEqual(self.record_losses("adversary", flat, adversary), ([("plateau", "maybe", 1)], 0))
+        self.assertEqual(self.record_losses("falls", [1 / (i + 1) for i in range(60)])[1], 0)
+
+    def test_a_run_that_stopped_is_a_finding(self):
+        for name, error in (("stopped", ValueError), ("ended", None)):
+            try:
+                with tapedeck.Deck(os.path.join(self.folder.name, name)) as deck:
+                    deck.log(loss=1.0)
+                    deck.step()
+                    if error:
+                        raise error("the program's own")
+            except ValueError:
+                pass
+            found, status = self.diagnose(deck.folder)
+            self.assertEqual(([f["cause"] for f in found["findings"]], status), (["early_end"], 1) if error else ([], 0))
+
+    def test_labels_that_change_are_no_fault_where_they_are_learnt(self):
+        pairs = PLAIN | {"labels": {"again": 64, "changed": 40, "since": 12}}
+        self.assertEqual(self.record_losses("pairs", [1 / (i + 1) for i in range(60)], pairs)[1], 0)
+        self.assertEqual(self.record_losses("apart", [0.7] * 60, pairs), ([("labels_shuffled", "sure", 12)], 1))
+
+    def test_a_rising_validation_loss_is_no_fault_while_the_accuracy_stays(self):
+        falling, rising = [1 / (i + 1) for i in range(60)], [0.2 + 0.01 * i for i in range(60)]
+        kept, lost = [0.96] * 60, [0.96 - 0.004 * i for i in range(60)]
+        self.assertEqual(self.record_losses("kept", falling, val_loss=rising, val_accuracy=kept)[1], 0)
+        found, status = self.record_losses("lost", falling, val_loss=rising, val_accuracy=lost)
+        self.assertEqual((found[0][:2], status), (("overfitting", "likely"), 1))
+
     def test_two_updates_are_enough_and_one_is_not(self):
         facts = {"updates": 1, "trainable": 4, "without_gradient": {"count": 1, "names": ["first.weight"]},
                  "detached": {"count": 1, "since": 1}, "zero_rate_0": {"in_a_row": 1, "of": 1}}

@@ -14,7 +14,7 @@ from viewer import Folder, PROGRAM, SOURCE, Viewer, grow, record, train_demo  # 
 PAGES = ["layers", "layer", "network", "tensor", "triggers", "examples", "compare", "findings", "recorder"]
 READY = """const main = document.querySelector("main");
            return main.children.length > 0 && !main.innerText.includes("reading the run") && document.querySelector("header nav a[aria-current]") !== null
-                  && document.querySelector("header nav a[aria-current]").textContent.toLowerCase() === arguments[0]"""
+                  && document.querySelector("header nav a[aria-current]").firstChild.textContent.toLowerCase() === arguments[0]"""
 # How many different colours a canvas has: something is drawn when there are several.
 COLOURS = """const canvas = document.querySelector(arguments[0]); if (!canvas || !canvas.width) { return 0; }
              const copy = document.createElement("canvas"), context = copy.getContext("2d", { willReadFrequently: true });

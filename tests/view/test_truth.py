@@ -1,6 +1,7 @@
 """Pages show what was recorded, and nothing else: NaN and infinities, dead units, zeros, records far apart."""
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(__file__))
 from browser import Browser  # noqa: E402
 from test_tensors import unpacked  # noqa: E402
-from viewer import Folder, PROGRAM, Viewer, grow, record  # noqa: E402
+from viewer import Folder, PROGRAM, Viewer, grow, record, train_demo  # noqa: E402
 
 BAD = "rgb(196, 0, 110)"  # --bad of app.css, in the light
 
@@ -37,7 +38,7 @@ class Truth(unittest.TestCase):
     def open(self, page, query="", run="odd"):
         self.browser.run("location.hash = '#/runs'")
         self.browser.run("location.hash = arguments[0]", f"#/{page}/{self.ids[run]}{query}")
-        self.browser.wait("return document.querySelector('header nav a[aria-current]')?.textContent.toLowerCase() === " + json.dumps(page))
+        self.browser.wait("return document.querySelector('header nav a[aria-current]')?.firstChild.textContent.toLowerCase() === " + json.dumps(page))
 
     def ask(self, route):
         return unpacked(self.viewer.get(f"/api/{route}&run={self.ids['odd']}")[2])
@@ -136,6 +137,48 @@ class Truth(unittest.TestCase):
                 break
             time.sleep(0.1)
         self.assertRegex(notes["diagnosed"], r"^\d{4}-\d\d-\d\dT")
+
+    def test_the_verdict_of_a_diagnosis_is_shown_where_people_look_first(self):
+        train_demo(self.folder.path, "--set", "name=ill", "--set", "train.optimizer={sgd: {learning_rate: 80}}")
+        database = sqlite3.connect(os.path.join(self.folder / "ill", "run.db"))
+        self.browser.run("location.hash = '#/runs'")
+        row = "[...document.querySelectorAll('tbody tr')].find((row) => row.querySelector('a')?.innerText === 'ill')"
+        self.browser.wait(f"return {row} && !{row}.innerText.includes('is being read')", "the run is listed")
+        self.assertEqual(subprocess.run([PROGRAM, "diagnose", self.folder / "ill"], capture_output=True, timeout=300).returncode, 1)
+        findings = database.execute("select cause, confidence, since_step, remedy from finding order by id").fetchall()
+        database.close()
+        self.assertGreaterEqual(len(findings), 1)
+        cause, confidence, since, remedy = findings[0]
+        cause = cause.replace("_", " ")
+        self.browser.wait(f"return {row}?.querySelector('.badge')?.innerText === {json.dumps(cause)}", "the list shows the verdict", 40)
+        self.ids["ill"] = next(run["id"] for run in json.loads(self.viewer.get("/api/runs")[2])["runs"] if run["name"] == "ill")
+        self.open("layers", run="ill")
+        line = self.browser.wait("return document.querySelector('.verdict')?.innerText")
+        self.assertTrue(line.startswith(cause), line)
+        self.assertIn(f"({confidence})", line)
+        self.assertIn(remedy[:100], line)
+        self.assertEqual(self.browser.run("return document.querySelector('header nav .count').innerText"), str(len(findings)))
+        self.browser.run("document.querySelector('.verdict .jump').click()")
+        self.browser.wait(f"return Number(document.querySelector('.slider').value) === {since}", "the link scrubs to the step")
+
+        self.open("findings", run="ill")
+        self.browser.run("window.copied = []; navigator.clipboard.writeText = (text) => { window.copied.push(text); return Promise.resolve(); };")
+        self.browser.run("document.querySelectorAll('.finding button').forEach((button) => button.click())")
+        self.assertEqual(self.browser.run("return window.copied"), [finding[3] for finding in findings if finding[3]])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.finding').length"), len(findings))
+
+    def test_a_diagnosis_that_found_nothing_is_a_green_line(self):
+        record(self.folder / "well", "odd")
+        database = sqlite3.connect(os.path.join(self.folder / "well", "run.db"))
+        database.execute("insert into run (key, value) values ('diagnosed', '2026-01-02T03:04:05Z')")
+        database.commit()
+        database.close()
+        self.browser.run("location.hash = '#/runs'")
+        self.browser.wait("return [...document.querySelectorAll('tbody tr')].find((row) => row.querySelector('a')?.innerText === 'well')?.querySelector('.badge.good')?.innerText.includes('nothing unusual')", seconds=40)
+        self.ids["well"] = next(run["id"] for run in json.loads(self.viewer.get("/api/runs")[2])["runs"] if run["name"] == "well")
+        self.open("layers", run="well")
+        self.browser.wait("return document.querySelector('.verdict.good')?.innerText.includes('found nothing unusual')")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('header nav .count').length"), 0)
 
     def test_a_tensor_whose_file_is_gone_is_an_error(self):
         record(self.folder / "gone", "odd")

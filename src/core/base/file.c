@@ -191,7 +191,7 @@ bool td__sync(int (*sync)(int file), int file) {
     return result == 0;
 }
 
-void td__mapped_let_go(const void *data, size_t size) {
+void td__mapped_release(const void *data, size_t size) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data;
     uintptr_t first = (from + page - 1) & ~(page - 1), last = (from + size) & ~(page - 1);
     if (first < last) {

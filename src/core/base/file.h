@@ -40,7 +40,7 @@ TD_NODISCARD td_status td__file_set_aside(int folder, const char *name, char asi
 
 /* Lets go of what lies wholly within these bytes of a mapped file that nobody has written to: it no
  * longer counts as the program's memory, stays in the system's cache, and is there again when read. */
-void td__mapped_let_go(const void *data, size_t size);
+void td__mapped_release(const void *data, size_t size);
 
 /* Opens the folder for the functions below; -1 on failure. Close with close(). */
 int td__folder_open(const char *path, td_error *error);

@@ -77,7 +77,7 @@ td_status td_hash_of(const td_view *view, uint64_t *hash, td_error *error) {
     if (!status) {
         size_t bytes = (size_t)count * td_dtype_size(view->dtype);
         *hash = td__xxh64(little.data, bytes, td__xxh64(kind, used, 0));
-        td__view_let_go(&little);
+        td__view_release(&little);
     }
     return status;
 }

@@ -17,13 +17,13 @@ td_status td__tensor_list_add(td__tensor_list *list, const char *name, td_view v
     td_status status = td__view_align(&view, origin, error);
     char *copy = status ? NULL : td__strdup(name);
     if (!status && (!copy || !td__grow(&list->items, &list->capacity, list->count + 1,
-                                       TD__TENSOR_LIST_MOST, sizeof *list->items))) {
+                                       TD__TENSOR_LIST_MAX, sizeof *list->items))) {
         status = td_error_set(error, TD_MEMORY, "%s: out of memory, or more than %d tensors",
-                              origin, TD__TENSOR_LIST_MOST);
+                              origin, TD__TENSOR_LIST_MAX);
     }
     if (status) {
         td__free(copy);
-        td__view_let_go(&view);
+        td__view_release(&view);
         return status;
     }
     list->items[list->count++] = (td__named_view){copy, view};
@@ -69,7 +69,7 @@ td_status td__tensor_list_keep(td__tensor_list *list, void (*release)(void *owne
 void td__tensor_list_release(td__tensor_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         td__free((void *)(uintptr_t)list->items[i].name);
-        td__view_let_go(&list->items[i].view);
+        td__view_release(&list->items[i].view);
     }
     while (list->kept) {
         struct td__tensor_list_kept *kept = list->kept;

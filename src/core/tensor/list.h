@@ -17,7 +17,7 @@ typedef struct td__tensor_list {
     char remark[512];                  /* what to report about tensors left out; or "" */
 } td__tensor_list;
 
-enum { TD__TENSOR_LIST_MOST = 1 << 20 };
+enum { TD__TENSOR_LIST_MAX = 1 << 20 };
 
 /* Copies the name and takes the view, whose release is called with the list's or, on failure, at
  * once. Its values are aligned. */

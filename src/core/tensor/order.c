@@ -6,7 +6,7 @@
 /* The data pointer of an empty tensor. */
 static const uint64_t nowhere;
 
-void td__view_let_go(const td_view *view) {
+void td__view_release(const td_view *view) {
     if (view->release) {
         view->release(view->owner);
     }
@@ -38,7 +38,7 @@ static td_status replace_values(td_view *view, bool turned, const char *origin, 
     td_view made;
     status = copy_values(view, count, turned, origin, &made, error);
     if (!status) {
-        td__view_let_go(view);
+        td__view_release(view);
         *view = made;
     }
     return status;
@@ -65,7 +65,7 @@ td_status td__view_to_file(const td_view *view, td_view *made, td_error *error) 
 td_status td__view_from_file(td_view *view, const char *origin, td_error *error) {
     td_status status = replace_values(view, lies_otherwise(view), origin, error);
     if (status) {
-        td__view_let_go(view);
+        td__view_release(view);
         *view = (td_view){0};
     }
     return status;

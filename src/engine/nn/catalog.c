@@ -149,7 +149,7 @@ static const td__field *layer_field(size_t i, size_t k) {
     return k < kind->field_count ? &kind->fields[k] : NULL;
 }
 static const td__field *loss_field(size_t i, size_t k) {
-    const td__field *fields[TD__LOSS_MOST_FIELDS];
+    const td__field *fields[TD__LOSS_MAX_FIELDS];
     return k < td__loss_fields((td_loss)i, fields) ? fields[k] : NULL;
 }
 #define FIELD_OF(what, type, shift)                                                                \
@@ -244,23 +244,23 @@ static void describe_default(const td__field *field, td_catalog_option *info) {
     bool number = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
                   field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER ||
                   field->type == TD__FIELD_FLOAT;
-    info->required = (number && field->standard == 0 && field->minimum > 0 && !field->quiet) ||
+    info->required = (number && field->by_default == 0 && field->minimum > 0 && !field->quiet) ||
                      (field->type == TD__FIELD_SHAPE && !field->quiet) ||
                      field->type == TD__FIELD_NUMBERS;
     if (info->required) {
         return;
     }
-    if (field->given_offset && field->standard == 0) {
+    if (field->given_offset && field->by_default == 0) {
         (void)snprintf(text, room, "-");
     } else if (number) {
-        (void)snprintf(text, room, "%.9g", field->standard);
+        (void)snprintf(text, room, "%.9g", field->by_default);
     } else if (field->type == TD__FIELD_BOOL || field->type == TD__FIELD_NOT) {
         (void)snprintf(text, room, "%s", field->type == TD__FIELD_NOT ? "true" : "false");
     } else if (field->type == TD__FIELD_WORD) {
-        const char *word = field->words->words[(int)field->standard];
+        const char *word = field->words->words[(int)field->by_default];
         (void)snprintf(text, room, "%s", word ? word : "-");
     } else if (field->type == TD__FIELD_INITIALIZER) {
-        (void)snprintf(text, room, "%s", td__initializer_words.words[(int)field->standard]);
+        (void)snprintf(text, room, "%s", td__initializer_words.words[(int)field->by_default]);
     } else {
         (void)snprintf(text, room, "-");
     }

@@ -73,7 +73,7 @@ static void fill_field(const td__field *field, void *options, bool always) {
     switch (field->type) {
     case TD__FIELD_INTEGER: {
         int64_t *integer = place;
-        *integer = always || *integer == 0 ? (int64_t)field->standard : *integer;
+        *integer = always || *integer == 0 ? (int64_t)field->by_default : *integer;
         break;
     }
     case TD__FIELD_PAIR:
@@ -82,7 +82,7 @@ static void fill_field(const td__field *field, void *options, bool always) {
         if (is_given(field, options)) {
             break;
         }
-        each[0] = always || each[0] == 0 ? (int64_t)field->standard : each[0];
+        each[0] = always || each[0] == 0 ? (int64_t)field->by_default : each[0];
         bool any = each[0] != 0;
         for (size_t i = 1; i < td__field_width(field); i++) {
             each[i] = always || each[i] == 0 ? each[0] : each[i];
@@ -99,17 +99,17 @@ static void fill_field(const td__field *field, void *options, bool always) {
         if (!unset) {
             set_given(field, options);
         }
-        *number = always || unset ? field->standard : *number;
+        *number = always || unset ? field->by_default : *number;
         *number = *number == 0 ? 0 : *number; /* TD_ZERO has served */
         break;
     }
     case TD__FIELD_WORD:
         if (always || word_value(options, field) == 0) {
-            set_word(options, field, (int)field->standard);
+            set_word(options, field, (int)field->by_default);
         }
         break;
     case TD__FIELD_INITIALIZER:
-        td__initializer_fill(place, (td_initializer_kind)field->standard, always);
+        td__initializer_fill(place, (td_initializer_kind)field->by_default, always);
         break;
     default: /* zero is the default of the others */
         break;
@@ -135,17 +135,17 @@ void td__fields_protect(const td__field *fields, size_t count, void *options) {
 /* --- ranges ------------------------------------------------------------------------------- */
 
 /* The smallest and the largest number of a field; false for one that has none. */
-static bool extremes(const td__field *field, const void *options, double *least, double *most) {
+static bool extremes(const td__field *field, const void *options, double *min, double *max) {
     const void *place = at_const(options, field->offset);
     const int64_t *integers = place;
     size_t count = 1;
     switch (field->type) {
     case TD__FIELD_NUMBER:
     case TD__FIELD_SHARE:
-        *least = *most = *(const double *)place;
+        *min = *max = *(const double *)place;
         return true;
     case TD__FIELD_FLOAT:
-        *least = *most = (double)*(const float *)place;
+        *min = *max = (double)*(const float *)place;
         return true;
     case TD__FIELD_INTEGER:
     case TD__FIELD_BYTES:
@@ -163,35 +163,35 @@ static bool extremes(const td__field *field, const void *options, double *least,
     }
     for (size_t i = 0; i < count && i < TD_MAX_RANK; i++) {
         double value = (double)integers[i];
-        *least = i == 0 || value < *least ? value : *least;
-        *most = i == 0 || value > *most ? value : *most;
+        *min = i == 0 || value < *min ? value : *min;
+        *max = i == 0 || value > *max ? value : *max;
     }
     return count > 0;
 }
 
 td_status td__field_check(const td__field *field, const void *options, td_error *error) {
-    double least, most;
+    double min, max;
     bool whole = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
                  field->type == TD__FIELD_TRIPLE;
-    if (!extremes(field, options, &least, &most)) {
+    if (!extremes(field, options, &min, &max)) {
         return TD_OK;
     }
-    if (!(least >= field->minimum) || isinf(least)) {
-        return td_error_set(error, TD_RANGE, "is %g, it must be %.12g or more", least,
+    if (!(min >= field->minimum) || isinf(min)) {
+        return td_error_set(error, TD_RANGE, "is %g, it must be %.12g or more", min,
                             field->minimum);
     }
-    if (field->maximum != 0 && most > field->maximum) {
-        return td_error_set(error, TD_RANGE, "is %.12g, it must be %.12g or less", most,
+    if (field->maximum != 0 && max > field->maximum) {
+        return td_error_set(error, TD_RANGE, "is %.12g, it must be %.12g or less", max,
                             field->maximum);
     }
-    if (field->maximum == 0 && whole && most > LARGEST_INTEGER) {
-        return td_error_set(error, TD_RANGE, "is %.0f, it must be less than 2^31", most);
+    if (field->maximum == 0 && whole && max > LARGEST_INTEGER) {
+        return td_error_set(error, TD_RANGE, "is %.0f, it must be less than 2^31", max);
     }
     return TD_OK;
 }
 
 static td_status check_field(const td__field *field, const void *options, td_error *error) {
-    double least, most;
+    double min, max;
     if (field->type == TD__FIELD_WORD) {
         int value = word_value(options, field);
         return value >= 0 && value < field->words->count && field->words->words[value]
@@ -202,8 +202,8 @@ static td_status check_field(const td__field *field, const void *options, td_err
     if (field->type == TD__FIELD_INITIALIZER) {
         return td__initializer_check(at_const(options, field->offset), error);
     }
-    if (field->minimum > 0 && field->standard == 0 && extremes(field, options, &least, &most) &&
-        least == 0) {
+    if (field->minimum > 0 && field->by_default == 0 && extremes(field, options, &min, &max) &&
+        min == 0) {
         return td_error_set(error, TD_INVALID, "must be given");
     }
     return td__field_check(field, options, error);
@@ -359,7 +359,7 @@ static bool is_empty(const td_value *value) {
 
 static bool is_standard(const td__field *field, const td_value *value) {
     return value->kind == TD_VALUE_TEXT &&
-           strcmp(value->text, initializer_names[(int)field->standard]) == 0;
+           strcmp(value->text, initializer_names[(int)field->by_default]) == 0;
 }
 
 td_status td__fields_write(const td__field *fields, size_t count, const void *options,
@@ -367,7 +367,7 @@ td_status td__fields_write(const td__field *fields, size_t count, const void *op
     size_t number_count = 0, setting_room = count;
     for (size_t i = 0; i < count; i++) {
         number_count += numbers_of(&fields[i]);
-        setting_room += fields[i].type == TD__FIELD_INITIALIZER ? TD__INITIALIZER_MOST_SETTINGS : 0;
+        setting_room += fields[i].type == TD__FIELD_INITIALIZER ? TD__INITIALIZER_MAX_SETTINGS : 0;
     }
     td_setting *list =
         td__calloc(1, setting_room * sizeof(td_setting) + number_count * sizeof(double) + 1);
@@ -383,7 +383,7 @@ td_status td__fields_write(const td__field *fields, size_t count, const void *op
                              ? td__initializer_value(at_const(options, fields[i].offset), inner)
                              : td__field_value(&fields[i], options, numbers);
         bool empty = initializer ? is_standard(&fields[i], &value) : is_empty(&value);
-        inner += initializer ? TD__INITIALIZER_MOST_SETTINGS : 0;
+        inner += initializer ? TD__INITIALIZER_MAX_SETTINGS : 0;
         if (!fields[i].quiet || !empty || is_given(&fields[i], options)) {
             list[used++] = (td_setting){.key = fields[i].key, .value = value};
             numbers += numbers_of(&fields[i]);

@@ -32,7 +32,7 @@ typedef struct td__field {
     const char *alias; /* another key that is understood, or NULL */
     td__field_type type;
     size_t offset;
-    double standard;        /* the default */
+    double by_default;      /* the default */
     double minimum;         /* of all that is a number */
     double maximum;         /* likewise; 0: none, of integers and pairs 2^31 - 1 */
     const td__words *words; /* WORD */
@@ -46,21 +46,21 @@ extern const td__words td__activation_words, td__initializer_words, td__padding_
     td__interpolation_words, td__merge_mode_words;
 
 /* The four that a field with an initialiser needs (initializer.c). */
-void td__initializer_fill(td_initializer *initializer, td_initializer_kind standard, bool always);
+void td__initializer_fill(td_initializer *initializer, td_initializer_kind by_default, bool always);
 /* From a word or a choice. */
 td_status td__initializer_set(td_initializer *initializer, const td_value *value, td_error *error);
 td_status td__initializer_check(const td_initializer *initializer, td_error *error);
 /* A word when all its options are the defaults; otherwise a choice with its settings at room. */
-enum { TD__INITIALIZER_MOST_SETTINGS = 4 };
+enum { TD__INITIALIZER_MAX_SETTINGS = 4 };
 td_value td__initializer_value(const td_initializer *initializer,
-                               td_setting room[TD__INITIALIZER_MOST_SETTINGS]);
+                               td_setting room[TD__INITIALIZER_MAX_SETTINGS]);
 
 /* The options of a kind; NULL, 0 when it has none. */
 const td__field *td__initializer_fields(td_initializer_kind kind, size_t *count);
 
 /* The options of a loss; returns how many. */
-enum { TD__LOSS_MOST_FIELDS = 8 };
-size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MOST_FIELDS]);
+enum { TD__LOSS_MAX_FIELDS = 8 };
+size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MAX_FIELDS]);
 /* Tensors of a parameter's size that an optimizer keeps for each of them. */
 size_t td__optimizer_states(const td_optimizer_options *options);
 const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count);

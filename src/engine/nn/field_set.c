@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_FIELDS 64
+#define MAX_FIELDS 64
 #define LARGEST_WHOLE 9007199254740992.0 /* 2^53: beyond it doubles skip whole numbers */
 
 static void *at(void *options, size_t offset) {
@@ -75,10 +75,10 @@ static bool is_whole(double number) {
 }
 
 /* The value's whole numbers, 1 to most of them; how many, 0 when it has none. */
-static size_t whole_numbers(const td_value *value, size_t most, int64_t *integers) {
+static size_t whole_numbers(const td_value *value, size_t max, int64_t *integers) {
     size_t count;
     const double *numbers = value_numbers(value, &count);
-    bool good = numbers && count >= 1 && count <= most;
+    bool good = numbers && count >= 1 && count <= max;
     for (size_t i = 0; good && i < count; i++) {
         good = is_whole(numbers[i]);
         integers[i] = good ? (int64_t)numbers[i] : 0;
@@ -88,13 +88,13 @@ static size_t whole_numbers(const td_value *value, size_t most, int64_t *integer
 
 static td_status set_integers(const td__field *field, void *options, const td_value *value,
                               td_error *error) {
-    size_t most = td__field_width(field);
+    size_t max = td__field_width(field);
     int64_t given[3], *integers = at(options, field->offset);
-    size_t count = whole_numbers(value, most, given);
-    if (count != 1 && count != most) {
+    size_t count = whole_numbers(value, max, given);
+    if (count != 1 && count != max) {
         return refuse(field, value, error);
     }
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max; i++) {
         integers[i] = given[count == 1 ? 0 : i];
     }
     return TD_OK;
@@ -258,7 +258,7 @@ td_status td__field_set(const td__field *field, void *options, const td_value *v
 
 const td__field *td__field_find(const td__field *fields, size_t count, const char *key,
                                 const char *where, td_error *error) {
-    const char *keys[MOST_FIELDS] = {0};
+    const char *keys[MAX_FIELDS] = {0};
     for (size_t i = 0; i < count; i++) {
         if (strcmp(key, fields[i].key) == 0 ||
             (fields[i].alias && strcmp(key, fields[i].alias) == 0)) {
@@ -276,7 +276,7 @@ const td__field *td__field_find(const td__field *fields, size_t count, const cha
 td_status td__fields_set(const td__field *fields, size_t count, void *options,
                          const td_setting *settings, size_t setting_count, const char *where,
                          td_error *error) {
-    assert(count <= MOST_FIELDS);
+    assert(count <= MAX_FIELDS);
     uint64_t seen = 0;
     for (size_t i = 0; i < setting_count; i++) {
         const td__field *field = td__field_find(fields, count, settings[i].key, where, error);

@@ -30,7 +30,7 @@ static const td__words distribution_words = {"distribution", distribution_names,
 #define ANY_NUMBER(member, default_value)                                                          \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_initializer, member),      \
-        .standard = default_value, .minimum = -DBL_MAX                                             \
+        .by_default = default_value, .minimum = -DBL_MAX                                           \
     }
 #define SEED                                                                                       \
     {                                                                                              \
@@ -235,12 +235,13 @@ const char *td_initializer_kind_name(td_initializer_kind kind) {
     return is_kind(kind) ? td__initializer_words.words[kind] : NULL;
 }
 
-void td__initializer_fill(td_initializer *initializer, td_initializer_kind standard, bool always) {
+void td__initializer_fill(td_initializer *initializer, td_initializer_kind by_default,
+                          bool always) {
     if (always) {
         *initializer = (td_initializer){0};
     }
     if (initializer->kind == TD_INITIALIZER_DEFAULT) {
-        initializer->kind = standard;
+        initializer->kind = by_default;
     }
     size_t count;
     const td__field *fields = td__initializer_fields(initializer->kind, &count);
@@ -284,25 +285,26 @@ static bool same_value(const td_value *a, const td_value *b) {
 }
 
 td_value td__initializer_value(const td_initializer *initializer,
-                               td_setting room[TD__INITIALIZER_MOST_SETTINGS]) {
+                               td_setting room[TD__INITIALIZER_MAX_SETTINGS]) {
     const char *name = td_initializer_kind_name(initializer->kind);
     td_value word = {.kind = TD_VALUE_TEXT, .text = name};
     const rule *by = &rules[initializer->kind];
     td_initializer plain = {0};
     td__initializer_fill(&plain, initializer->kind, true);
     size_t count = 0;
-    bool standard = !initializer->seeded;
+    bool by_default = !initializer->seeded;
     for (size_t i = 0; i < by->count; i++) {
         td_value value = td__field_value(&by->fields[i], initializer, NULL);
         td_value usual = td__field_value(&by->fields[i], &plain, NULL);
-        standard = standard && same_value(&value, &usual);
+        by_default = by_default && same_value(&value, &usual);
         if (!by->fields[i].quiet || initializer->seeded) {
             room[count++] = (td_setting){by->fields[i].key, value};
         }
     }
-    return standard ? word
-                    : (td_value){
-                          .kind = TD_VALUE_CHOICE, .text = name, .settings = room, .count = count};
+    return by_default
+               ? word
+               : (td_value){
+                     .kind = TD_VALUE_CHOICE, .text = name, .settings = room, .count = count};
 }
 
 td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, uint64_t seed,

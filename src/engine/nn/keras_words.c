@@ -7,7 +7,7 @@
 
 /* of: an option of those for which ours is true; of several rows the first counts. */
 static const struct {
-    const char *theirs, *of, *ours;
+    const char *theirs, *has, *ours;
 } options[] = {
     {"trainable", "frozen", "it is the opposite of 'frozen'"},
     {"kernel_regularizer", "kernel_l2", "it is a number for 'kernel_l1', 'kernel_l2' or both"},
@@ -32,7 +32,7 @@ static const struct {
 
 const char *td__keras_option_hint(const char *word, const td__field *fields, size_t count) {
     for (size_t i = 0; i < TD__COUNT(options); i++) {
-        if (!strcmp(word, options[i].theirs) && td__fields_have(fields, count, options[i].of)) {
+        if (!strcmp(word, options[i].theirs) && td__fields_have(fields, count, options[i].has)) {
             return options[i].ours;
         }
     }

@@ -50,14 +50,14 @@ typedef enum td__mask_source {
 
 /* --- PyTorch ------------------------------------------------------------------------------- */
 
-enum { TD__TORCH_MOST_AXES = 5 };
+enum { TD__TORCH_MAX_AXES = 5 };
 
 /* How a tensor LAYER.from of PyTorch's becomes (a part of) the parameter LAYER.to. */
 typedef struct td__torch_weight {
     const char *from, *to;
-    int32_t rank;                     /* of PyTorch's; ours has adjacent axes merged to as many */
-    int8_t axes[TD__TORCH_MOST_AXES]; /* PyTorch's axis for each of ours */
-    bool merge_first;                 /* the first of our axes, instead of the last */
+    int32_t rank;                    /* of PyTorch's; ours has adjacent axes merged to as many */
+    int8_t axes[TD__TORCH_MAX_AXES]; /* PyTorch's axis for each of ours */
+    bool merge_first;                /* the first of our axes, instead of the last */
     int8_t part, parts; /* of PyTorch's first axis: which of how many; parts 0: all of it */
     int8_t row, rows;   /* of our first axis, likewise */
     bool add;           /* to what an earlier row put there */
@@ -155,11 +155,11 @@ struct td__operators;
 typedef struct td__layer_kind {
     const td__field *fields; /* beginning with TD__LAYER_FIELDS */
     size_t field_count;
-    size_t size;                  /* of the option struct */
-    const char *automatic;        /* first automatic name; NULL: the kind's name */
-    size_t least_from, most_from; /* how many layers it reads */
-    bool has_activation;          /* plan sets layer->activation */
-    bool integer_input;           /* reads indices */
+    size_t size;               /* of the option struct */
+    const char *automatic;     /* first automatic name; NULL: the kind's name */
+    size_t min_from, max_from; /* how many layers it reads */
+    bool has_activation;       /* plan sets layer->activation */
+    bool integer_input;        /* reads indices */
     td__layer_role role;
     td__layer_features features;
     td__torch_side torch;
@@ -180,7 +180,7 @@ typedef struct td__layer_kind {
     td__mask_source mask_from;
     bool reads_mask;                               /* forward heeds the masks of its inputs */
     bool wraps;                                    /* another layer: layer->inner */
-    size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
+    size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MAX_PARAMETERS are enough */
     void (*release)(void *options);                /* what the options own; may be NULL */
 } td__layer_kind;
 

@@ -13,7 +13,7 @@
 #include "nn/kind.h"
 #include "tape/op.h"
 
-#define TD__LAYER_MOST_PARAMETERS 8
+#define TD__LAYER_MAX_PARAMETERS 8
 
 /* A parameter to be made by td_model_build. */
 typedef struct td__parameter_plan {
@@ -91,7 +91,7 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
     .plan = (plan_function), .forward = (forward_function)
 /* One that reads one layer. */
 #define TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function)                        \
-    TD__KIND(rows, struct_type, plan_function, forward_function), .least_from = 1, .most_from = 1
+    TD__KIND(rows, struct_type, plan_function, forward_function), .min_from = 1, .max_from = 1
 
 /* --- rows that field tables share --------------------------------------------------------- */
 
@@ -106,25 +106,25 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
         .quiet = true                                                                              \
     }
 
-#define TD__TRIPLE(struct_type, member, another_key, default_value, least)                         \
+#define TD__TRIPLE(struct_type, member, another_key, default_value, min)                           \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_TRIPLE,                            \
-        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
     }
-#define TD__INTEGER(struct_type, member, another_key, default_value, least)                        \
+#define TD__INTEGER(struct_type, member, another_key, default_value, min)                          \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_INTEGER,                           \
-        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
     }
-#define TD__PAIR(struct_type, member, another_key, default_value, least)                           \
+#define TD__PAIR(struct_type, member, another_key, default_value, min)                             \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_PAIR,                              \
-        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
     }
 #define TD__NUMBER(struct_type, member, default_value)                                             \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
-        .standard = default_value                                                                  \
+        .by_default = default_value                                                                \
     }
 /* A share that is dropped in training; not written when there is none. */
 #define TD__RATE(struct_type, member)                                                              \
@@ -139,18 +139,18 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
 #define TD__WORD(struct_type, member, word_list, default_value)                                    \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(struct_type, member),           \
-        .standard = default_value, .words = &(word_list)                                           \
+        .by_default = default_value, .words = &(word_list)                                         \
     }
 #define TD__INITIALIZER(struct_type, member, default_value)                                        \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
-        .standard = default_value                                                                  \
+        .by_default = default_value                                                                \
     }
 /* Not written while it is the default. */
 #define TD__QUIET_INITIALIZER(struct_type, member, default_value)                                  \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
-        .standard = default_value, .quiet = true                                                   \
+        .by_default = default_value, .quiet = true                                                 \
     }
 #define TD__PENALTY(struct_type, member)                                                           \
     {                                                                                              \

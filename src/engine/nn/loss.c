@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROW(member, usual, least, most)                                                            \
+#define ROW(member, usual, min, max)                                                               \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_FLOAT, .offset = offsetof(td_loss_options, member),      \
-        .standard = usual, .minimum = least, .maximum = most                                       \
+        .by_default = usual, .minimum = min, .maximum = max                                        \
     }
 
 /* standard: what the equations take for 0. */
@@ -34,7 +34,7 @@ static bool has_option(td_loss loss, const td__field *field) {
     return !td__field_set(field, &options, &value, NULL) && !td_loss_check(loss, &options, NULL);
 }
 
-size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MOST_FIELDS]) {
+size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MAX_FIELDS]) {
     size_t count = 0;
     for (size_t i = 0; i < TD__COUNT(fields); i++) {
         if (has_option(loss, &fields[i])) {

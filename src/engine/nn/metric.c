@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SUMS = 1 << 24 }; /* numbers of one metric: 128 MiB */
+enum { MAX_SUMS = 1 << 24 }; /* numbers of one metric: 128 MiB */
 
 /* --- reading the truth -------------------------------------------------------------------- */
 
@@ -55,9 +55,9 @@ bool td__metric_is_true(const td__metric_batch *b, int64_t row, int64_t class) {
 /* --- probabilities ------------------------------------------------------------------------ */
 
 static void softmax(const float *logits, int64_t width, double *out) {
-    double most = (double)logits[td__metric_largest(logits, width)], sum = 0;
+    double max = (double)logits[td__metric_largest(logits, width)], sum = 0;
     for (int64_t i = 0; i < width; i++) {
-        out[i] = exp((double)logits[i] - most);
+        out[i] = exp((double)logits[i] - max);
         sum += out[i];
     }
     for (int64_t i = 0; i < width; i++) {
@@ -192,7 +192,7 @@ static const td__field top_k_fields[] = {TD__METRIC_NAME,
                                          {.key = "k",
                                           .type = TD__FIELD_INTEGER,
                                           .offset = offsetof(td_metric_options, k),
-                                          .standard = 5,
+                                          .by_default = 5,
                                           .minimum = 1}};
 
 #define FIELDS(table) .fields = (table), .field_count = sizeof(table) / sizeof *(table)
@@ -370,7 +370,7 @@ static td_status set_width(td_metric *metric, int64_t width, td_error *error) {
         return TD_OK;
     }
     const td__metric_rule *rule = rules[metric->options.kind];
-    if (rule->sums && rule->sums(&metric->options, width) > MOST_SUMS) {
+    if (rule->sums && rule->sums(&metric->options, width) > MAX_SUMS) {
         return td_error_set(error, TD_RANGE, "%s: too much to count for %lld outputs", name,
                             (long long)width);
     }
@@ -458,15 +458,15 @@ size_t td__metric_state(const td_metric *metric, double *state) {
     return STATE_HEAD + metric->sum_count;
 }
 
-size_t td__metric_set_state(td_metric *metric, const double *state, size_t most) {
+size_t td__metric_set_state(td_metric *metric, const double *state, size_t max) {
     const td__metric_rule *rule = rules[metric->options.kind];
-    if (most < STATE_HEAD || !(state[2] >= 0) || state[2] > (double)(most - STATE_HEAD) ||
+    if (max < STATE_HEAD || !(state[2] >= 0) || state[2] > (double)(max - STATE_HEAD) ||
         !(state[1] >= 0) || state[1] > 9e15) {
         return 0;
     }
     int64_t width = (int64_t)state[2];
     size_t count = rule->sums && width ? rule->sums(&metric->options, width) : 0;
-    if (count > most - STATE_HEAD || (width && !rule->sums) ||
+    if (count > max - STATE_HEAD || (width && !rule->sums) ||
         (width && !make_room(metric, width))) {
         return 0;
     }

@@ -59,7 +59,7 @@ bool td__metric_is_above(const td_metric *metric, float prediction);
 #define TD__METRIC_THRESHOLD                                                                       \
     {                                                                                              \
         .key = "threshold", .alias = "thresholds", .type = TD__FIELD_NUMBER,                       \
-        .offset = offsetof(td_metric_options, threshold), .standard = 0.5,                         \
+        .offset = offsetof(td_metric_options, threshold), .by_default = 0.5,                       \
         .given_offset = offsetof(td_metric_options, threshold_given)                               \
     }
 
@@ -69,6 +69,6 @@ bool td__metric_is_above(const td_metric *metric, float prediction);
 size_t td__metric_state(const td_metric *metric, double *state);
 /* Takes them back; returns how many it took of most, 0 when they cannot be its own or memory is
  * exhausted. */
-size_t td__metric_set_state(td_metric *metric, const double *state, size_t most);
+size_t td__metric_set_state(td_metric *metric, const double *state, size_t max);
 
 #endif

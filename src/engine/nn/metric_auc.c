@@ -19,7 +19,7 @@ static const td__field fields[] = {
     {.key = "num_thresholds",
      .type = TD__FIELD_INTEGER,
      .offset = offsetof(td_metric_options, thresholds),
-     .standard = 200,
+     .by_default = 200,
      .minimum = 2},
     TD__WORD(td_metric_options, curve, curve_words, TD_CURVE_ROC),
     {.key = "summation_method",

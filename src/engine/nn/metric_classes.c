@@ -16,7 +16,7 @@ static const td__words average_words = {"average", average_names, 5, NULL, NULL}
 #define AVERAGE(default_value)                                                                     \
     {                                                                                              \
         .key = "average", .type = TD__FIELD_WORD, .offset = offsetof(td_metric_options, average),  \
-        .standard = TD_AVERAGE_##default_value, .words = &average_words                            \
+        .by_default = TD_AVERAGE_##default_value, .words = &average_words                          \
     }
 static const td__field found_fields[] = {
     TD__METRIC_NAME,

@@ -129,7 +129,7 @@ void td_model_destroy(td_model *model) {
 }
 
 /* What a layer that is not added would have owned. */
-static void let_go(td_layer_kind kind, const void *options) {
+static void release_options(td_layer_kind kind, const void *options) {
     const td_custom_layer *custom = options;
     if (kind == TD_LAYER_CUSTOM && custom->size >= sizeof *custom && custom->destroy) {
         custom->destroy(custom->user);
@@ -139,7 +139,7 @@ static void let_go(td_layer_kind kind, const void *options) {
 void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options) {
     td_error error = {0};
     if (!model || model->error.status) {
-        let_go(kind, options);
+        release_options(kind, options);
         return;
     }
     const td__layer_kind *description = td__layer_kind_of(kind);
@@ -161,7 +161,7 @@ void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options
             (void)add(model, layer, &error);
         }
     } else {
-        let_go(kind, options);
+        release_options(kind, options);
     }
     model->error = error;
 }
@@ -264,7 +264,7 @@ void td__model_list_trainable(td_model *model) {
 static void share_parameters(td__layer *layer, const td__layer *first) {
     const td__layer_kind *kind = layer->kind;
     size_t room =
-        kind->parameter_room ? kind->parameter_room(layer->options) : TD__LAYER_MOST_PARAMETERS;
+        kind->parameter_room ? kind->parameter_room(layer->options) : TD__LAYER_MAX_PARAMETERS;
     memcpy(layer->slot, first->slot, room * sizeof(td_tensor *));
     layer->info.first_parameter = first->info.first_parameter;
 }

@@ -241,11 +241,11 @@ static td_status resolve_inputs(const td_model *model, td__layer *layer, td_erro
     } else if (layer->info.kind == TD_LAYER_INPUT) {
         return td__layer_error(layer, error, TD_INVALID, "an input reads no layer: without 'from'");
     }
-    if (count < layer->kind->least_from || count > layer->kind->most_from) {
+    if (count < layer->kind->min_from || count > layer->kind->max_from) {
         return td__layer_error(layer, error, TD_INVALID,
                                "it reads %zu layer%s, it must read %zu%s: say which with 'from'",
-                               count, count == 1 ? "" : "s", layer->kind->least_from,
-                               layer->kind->most_from > layer->kind->least_from ? " or more" : "");
+                               count, count == 1 ? "" : "s", layer->kind->min_from,
+                               layer->kind->max_from > layer->kind->min_from ? " or more" : "");
     }
     layer->info.inputs = layer->inputs;
     layer->info.input_count = count;
@@ -315,7 +315,7 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
 static td_status make_room(td__layer *layer, td_error *error) {
     const td__layer_kind *kind = layer->kind;
     size_t room =
-        kind->parameter_room ? kind->parameter_room(layer->options) + 1 : TD__LAYER_MOST_PARAMETERS;
+        kind->parameter_room ? kind->parameter_room(layer->options) + 1 : TD__LAYER_MAX_PARAMETERS;
     layer->parameters = td__calloc(room, sizeof *layer->parameters);
     layer->slot = td__calloc(room, sizeof *layer->slot);
     bool good = layer->parameters && layer->slot;
@@ -405,7 +405,7 @@ td__layer *td__layer_create(td_layer_kind kind, td_error *error) {
 static td_status wrap(td__layer *layer, td_error *error) {
     td_wrapper_layer *wrapper = layer->options;
     const td__layer_kind *kind = td__layer_kind_of(wrapper->layer);
-    if (!kind || kind->wraps || kind->most_from != 1 || wrapper->layer == TD_LAYER_CUSTOM ||
+    if (!kind || kind->wraps || kind->max_from != 1 || wrapper->layer == TD_LAYER_CUSTOM ||
         wrapper->layer == TD_LAYER_INPUT) {
         return td_error_set(error, TD_UNSUPPORTED, "a %s layer cannot wrap %s",
                             td_layer_kind_name(layer->info.kind),

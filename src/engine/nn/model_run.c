@@ -137,7 +137,8 @@ static void name_tensor(td_tensor *tensor, td_tensor *const *inputs, const char 
     }
 }
 
-static void tell(const td_model *model, size_t layer, td_layer_signal signal, td_tensor *tensor) {
+static void notify_watcher(const td_model *model, size_t layer, td_layer_signal signal,
+                           td_tensor *tensor) {
     if (model->watcher) {
         model->watcher(model->watcher_user, layer, signal, tensor);
     }
@@ -164,7 +165,7 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
     if (layer->keep_preactivation) {
         layer->preactivation = y;
         name_tensor(y, inputs, layer->preactivation_name, NULL);
-        tell(model, index, TD_LAYER_PREACTIVATION, y);
+        notify_watcher(model, index, TD_LAYER_PREACTIVATION, y);
     }
     if (layer->activation != layer->fused) {
         y = td_activate(tape, y, layer->activation, 0);
@@ -173,7 +174,7 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
         layer->output = y;
         layer->mask = run_mask(layer, tape, inputs);
         name_tensor(y, inputs, layer->output_name, layer->error_name);
-        tell(model, index, TD_LAYER_OUTPUT, y);
+        notify_watcher(model, index, TD_LAYER_OUTPUT, y);
     }
     return y;
 }

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_STATES 3
+#define MAX_STATES 3
 #define CHUNK 1024 /* floats of gradient clipped at a time: fits the first-level cache */
 #define GRAIN 8192 /* elements worth a thread */
 
@@ -30,11 +30,11 @@ typedef struct step_numbers {
 typedef struct optimizer_kind {
     const td__field *fields;
     size_t field_count;
-    const char *states[MOST_STATES]; /* NULL: none */
-    bool decays;                     /* run decays weights itself */
+    const char *states[MAX_STATES]; /* NULL: none */
+    bool decays;                    /* run decays weights itself */
     /* n elements: g gradient, s the states (NULL: not kept), w parameter */
     void (*run)(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                const float *g, float *const s[MOST_STATES], float *w);
+                const float *g, float *const s[MAX_STATES], float *w);
 } optimizer_kind;
 
 struct td_optimizer {
@@ -43,7 +43,7 @@ struct td_optimizer {
     size_t count;
     td_tensor **parameters; /* borrowed */
     int64_t *ends;          /* elements up to and with parameter i */
-    td_tensor **states;     /* parameter i's are at MOST_STATES * i; NULL: none */
+    td_tensor **states;     /* parameter i's are at MAX_STATES * i; NULL: none */
     td_tensor **updates;    /* NULL: not kept */
     td_tensor **named;      /* the states that exist, in order */
     size_t named_count;
@@ -73,7 +73,7 @@ static td__average mean(double keep) {
 }
 
 static void run_sgd(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                    const float *g, float *const s[MOST_STATES], float *w) {
+                    const float *g, float *const s[MAX_STATES], float *w) {
     if (s[0]) {
         td__kernels()->sgd_momentum(n, average(options->momentum, -(double)numbers->rate),
                                     options->nesterov, g, s[0], w);
@@ -83,46 +83,46 @@ static void run_sgd(const td_optimizer_options *options, const step_numbers *num
 }
 
 static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *const s[MOST_STATES], float *w) {
+                     const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->adam(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
                         (float)options->epsilon, numbers->decay, g, s[0], s[1], s[2], w);
 }
 
 static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *const s[MOST_STATES], float *w) {
+                        const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->rmsprop(n, numbers->rate, mean(options->rho), average(options->momentum, 1),
                            (float)options->epsilon, g, s[0], s[1], s[2], w);
 }
 
 static void run_adagrad(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *const s[MOST_STATES], float *w) {
+                        const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, s[0], w);
 }
 
 static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
-                         int64_t n, const float *g, float *const s[MOST_STATES], float *w) {
+                         int64_t n, const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->adadelta(n, numbers->rate, mean(options->rho), (float)options->epsilon, g, s[0],
                             s[1], w);
 }
 
 static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                       const float *g, float *const s[MOST_STATES], float *w) {
+                       const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->adamax(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
                           (float)options->epsilon, g, s[0], s[1], w);
 }
 
 static void run_nadam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                      const float *g, float *const s[MOST_STATES], float *w) {
+                      const float *g, float *const s[MAX_STATES], float *w) {
     (void)options;
     td__kernels()->nadam(n, numbers->rate, &numbers->nadam, g, s[0], s[1], w);
 }
 
 static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *const s[MOST_STATES], float *w) {
+                     const float *g, float *const s[MAX_STATES], float *w) {
     td__kernels()->lion(n, numbers->rate, mean(options->beta_1), mean(options->beta_2), g, s[0], w);
 }
 
-#define NUMBER(member, standard) TD__NUMBER(td_optimizer_options, member, standard)
+#define NUMBER(member, by_default) TD__NUMBER(td_optimizer_options, member, by_default)
 #define FLAG(member) TD__BOOL(td_optimizer_options, member)
 #define DECAY NUMBER(weight_decay, 0)
 #define MOMENTS                                                                                    \
@@ -141,7 +141,7 @@ static const td__field adagrad_fields[] = {
      .alias = "initial_accumulator_value",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_optimizer_options, initial_accumulator),
-     .standard = 0.1},
+     .by_default = 0.1},
     NUMBER(epsilon, 1e-7),
     DECAY};
 static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
@@ -169,10 +169,9 @@ static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
     [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
     [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
-static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {
-    [TD_SGD] = "sgd",         [TD_ADAM] = "adam",       [TD_ADAMW] = "adamw",
-    [TD_RMSPROP] = "rmsprop", [TD_ADAGRAD] = "adagrad", [TD_ADADELTA] = "adadelta",
-    [TD_ADAMAX] = "adamax",   [TD_NADAM] = "nadam",     [TD_LION] = "lion"};
+#define NAME(name, text) text,
+static const char *const names[] = {TD_OPTIMIZER_LIST(NAME)};
+#undef NAME
 static const td__words words = {"optimizer", names, TD_OPTIMIZER_KIND_COUNT, NULL, NULL};
 
 const char *td_optimizer_kind_name(td_optimizer_kind kind) {
@@ -205,7 +204,7 @@ static bool has_state(const td_optimizer *optimizer, int state) {
 size_t td__optimizer_states(const td_optimizer_options *options) {
     const td_optimizer planned = {.options = *options, .kind = &kinds[options->kind]};
     size_t count = 0;
-    for (int s = 0; s < MOST_STATES; s++) {
+    for (int s = 0; s < MAX_STATES; s++) {
         count += has_state(&planned, s);
     }
     return count;
@@ -306,7 +305,7 @@ static td_status add_parameter(td_optimizer *optimizer, size_t i, td_tensor *par
     }
     optimizer->parameters[i] = parameter;
     optimizer->ends[i] = (i ? optimizer->ends[i - 1] : 0) + parameter->count;
-    for (int s = 0; s < MOST_STATES; s++) {
+    for (int s = 0; s < MAX_STATES; s++) {
         if (!has_state(optimizer, s)) {
             continue;
         }
@@ -314,7 +313,7 @@ static td_status add_parameter(td_optimizer *optimizer, size_t i, td_tensor *par
         if (!state) {
             return TD_MEMORY;
         }
-        optimizer->states[MOST_STATES * i + (size_t)s] = state;
+        optimizer->states[MAX_STATES * i + (size_t)s] = state;
         optimizer->named[optimizer->named_count++] = state;
         for (int64_t k = 0; optimizer->options.kind == TD_ADAGRAD && k < state->count; k++) {
             td__floats(state)[k] = (float)optimizer->options.initial_accumulator;
@@ -332,8 +331,8 @@ td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t co
     }
     optimizer->parameters = td__calloc(count + 1, sizeof(td_tensor *));
     optimizer->ends = td__calloc(count + 1, sizeof *optimizer->ends);
-    optimizer->states = td__calloc(count + 1, MOST_STATES * sizeof(td_tensor *));
-    optimizer->named = td__calloc(count + 1, MOST_STATES * sizeof(td_tensor *));
+    optimizer->states = td__calloc(count + 1, MAX_STATES * sizeof(td_tensor *));
+    optimizer->named = td__calloc(count + 1, MAX_STATES * sizeof(td_tensor *));
     optimizer->updates = td__calloc(count + 1, sizeof(td_tensor *));
     td_status status = TD_OK;
     if (!optimizer->parameters || !optimizer->ends || !optimizer->states || !optimizer->named ||
@@ -423,9 +422,9 @@ static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, i
                        const float *g) {
     const optimizer_kind *kind = optimizer->kind;
     const step_numbers *numbers = &optimizer->numbers;
-    float *w = td__floats(optimizer->parameters[i]) + first, *states[MOST_STATES];
-    for (int s = 0; s < MOST_STATES; s++) {
-        td_tensor *state = optimizer->states[MOST_STATES * i + (size_t)s];
+    float *w = td__floats(optimizer->parameters[i]) + first, *states[MAX_STATES];
+    for (int s = 0; s < MAX_STATES; s++) {
+        td_tensor *state = optimizer->states[MAX_STATES * i + (size_t)s];
         states[s] = state ? td__floats(state) + first : NULL;
     }
     if (numbers->decay != 0 && !kind->decays) {

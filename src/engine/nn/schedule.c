@@ -16,7 +16,7 @@
 #define NUMBER(member, another_key, default_value)                                                 \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_NUMBER,                            \
-        .offset = offsetof(td_schedule, member), .standard = default_value                         \
+        .offset = offsetof(td_schedule, member), .by_default = default_value                       \
     }
 #define SWITCH(member)                                                                             \
     {                                                                                              \
@@ -48,7 +48,7 @@ static const td__field restarts_fields[] = {
     {.key = "t_mul",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_schedule, t_mul),
-     .standard = 2,
+     .by_default = 2,
      .minimum = 1},
     NUMBER(m_mul, NULL, 1)};
 static const td__field piecewise_fields[] = {

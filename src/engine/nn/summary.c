@@ -141,14 +141,14 @@ static int width_of(const table *t) {
 
 /* Takes from the widest column, but not from the numbers, until all fit or none can give. */
 static void narrow(table *t, int columns) {
-    enum { LEAST = 8, NUMBERS = 2 };
+    enum { MIN_WIDTH = 8, NUMBERS = 2 };
     for (;;) {
         int widest = 0;
         for (int c = 1; c < t->columns; c++) {
             widest = c != NUMBERS && t->width[c] > t->width[widest] ? c : widest;
         }
         int excess = width_of(t) - columns;
-        if (excess <= 0 || t->width[widest] <= LEAST) {
+        if (excess <= 0 || t->width[widest] <= MIN_WIDTH) {
             return;
         }
         t->width[widest]--;

@@ -59,8 +59,8 @@ static int64_t panel_floats(int64_t n, int64_t k) {
 
 static pass make_pass(const td__attention_work *w) {
     const td__attention *a = w->attention;
-    int64_t least = 2 * td__kernels()->tile_rows, block = BLOCK_FLOATS / (a->s + 1);
-    block = block > least ? block : least;
+    int64_t min = 2 * td__kernels()->tile_rows, block = BLOCK_FLOATS / (a->s + 1);
+    block = block > min ? block : min;
     pass p = {.work = w, .a = a, .block = block < a->t ? block : a->t};
     p.blocks = (a->t + p.block - 1) / (p.block ? p.block : 1);
     int64_t widest = a->d > a->e ? a->d : a->e;

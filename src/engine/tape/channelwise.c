@@ -47,7 +47,7 @@ typedef struct plan {
     td__finish finish;
 } plan;
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -58,7 +58,7 @@ static int64_t weight_floats(const plan *p) {
 
 static void set_strip_size(plan *p) {
     int64_t lanes = p->kernels->vector_width, channels = p->groups * p->out;
-    int64_t vectors = least((channels + lanes - 1) / lanes, p->in > 2 ? 1 : BLOCK_VECTORS / p->in);
+    int64_t vectors = min((channels + lanes - 1) / lanes, p->in > 2 ? 1 : BLOCK_VECTORS / p->in);
     p->taps.width = vectors * lanes;
     p->blocks = (channels + p->taps.width - 1) / p->taps.width;
     p->strip_pixel = p->in * p->taps.width;
@@ -66,7 +66,7 @@ static void set_strip_size(plan *p) {
     p->taps.step = p->step[1] * p->strip_pixel;
     int64_t source_rows = STRIP_FLOATS / (p->strip_width * p->strip_pixel);
     int64_t rows = source_rows > p->extent[0] ? (source_rows - p->extent[0]) / p->step[0] + 1 : 1;
-    p->strip_rows = least(rows, p->rows);
+    p->strip_rows = min(rows, p->rows);
     p->strip_floats =
         ((p->strip_rows - 1) * p->step[0] + p->extent[0]) * p->strip_width * p->strip_pixel;
 }
@@ -87,7 +87,7 @@ static td_status prepare(td_tape *tape, plan *p, const float *bias, int64_t slic
     p->taps.offsets = p->offsets;
     p->index = (int32_t *)(void *)(p->memory->data + offsets);
     for (int64_t c = 0; c < padded; c++) {
-        p->index[c] = (int32_t)(least(c, channels - 1) / p->out * p->in);
+        p->index[c] = (int32_t)(min(c, channels - 1) / p->out * p->in);
     }
     float *at = p->memory->data + offsets + padded;
     if (bias) {
@@ -105,8 +105,8 @@ static void fill_strip(const plan *p, int64_t image, int64_t row, int64_t rows, 
                        float *to) {
     int64_t channels = p->groups * p->in, pixel = p->strip_pixel;
     int64_t left = p->first[1] < 0 ? -p->first[1] : 0, from = p->first[1] + left;
-    left = least(left, p->strip_width);
-    int64_t columns = least(p->width - from, p->strip_width - left);
+    left = min(left, p->strip_width);
+    int64_t columns = min(p->width - from, p->strip_width - left);
     columns = columns > 0 ? columns : 0;
     int64_t right = p->strip_width - left - columns;
     for (int64_t i = row; i < row + rows; i++, to += p->strip_width * pixel) {
@@ -137,11 +137,11 @@ static void each_piece(const plan *p, int part, int64_t begin, int64_t end, piec
     float *strip = p->strips + part * p->strip_floats;
     while (begin < end) {
         strip_piece piece = {.image = begin / p->rows, .row = begin % p->rows, .strip = strip};
-        piece.rows = least(least(end - begin, p->rows - piece.row), p->strip_rows);
+        piece.rows = min(min(end - begin, p->rows - piece.row), p->strip_rows);
         for (piece.block = 0; piece.block < p->blocks; piece.block++) {
             int64_t done = piece.block * p->taps.width;
             piece.taps = p->taps;
-            piece.taps.channels = least(p->groups * p->out - done, p->taps.width);
+            piece.taps.channels = min(p->groups * p->out - done, p->taps.width);
             fill_strip(p, piece.image, piece.row * p->step[0] + p->first[0],
                        (piece.rows - 1) * p->step[0] + p->extent[0], piece.block, strip);
             body(p, &piece, sums);
@@ -231,7 +231,7 @@ td_status td__channelwise_forward(td_tape *tape, const td__conv *c, const float 
     for (int64_t t = 0; t < p.taps.count; t++) {
         for (int64_t n = 0; n < c->filters; n += p.taps.width) {
             memcpy(weight_at(&p, t, n), kernel + t * c->filters + n,
-                   (size_t)least(c->filters - n, p.taps.width) * sizeof(float));
+                   (size_t)min(c->filters - n, p.taps.width) * sizeof(float));
         }
     }
     multiply(&p, c->batch);
@@ -253,7 +253,7 @@ static phase_axis phase_of(const td__conv *c, int axis, int64_t phase) {
     for (int64_t tap = 0; tap < c->kernel[axis]; tap++) {
         if (td__conv_tap_shift(c, axis, phase, tap, &shift)) {
             last = found.taps && last > shift ? last : shift;
-            found.first = found.taps ? least(found.first, shift) : shift;
+            found.first = found.taps ? min(found.first, shift) : shift;
             found.extent = last - found.first + 1;
             found.taps++;
         }
@@ -359,7 +359,7 @@ td_status td__channelwise_to_kernel(td_tape *tape, const td__conv *c, const floa
     plan p = forward_plan(c, x);
     p.gradient = dz;
     slice_work work = {.plan = &p, .rows = c->batch * c->out[0]};
-    work.count = least(work.rows, SLICES);
+    work.count = min(work.rows, SLICES);
     if (prepare(tape, &p, NULL, work.count)) {
         return TD_MEMORY;
     }
@@ -372,7 +372,7 @@ td_status td__channelwise_to_kernel(td_tape *tape, const td__conv *c, const floa
     }
     for (int64_t t = 0; t < p.taps.count; t++) {
         for (int64_t n = 0; n < c->filters; n += p.taps.width) {
-            int64_t count = least(c->filters - n, p.taps.width);
+            int64_t count = min(c->filters - n, p.taps.width);
             float *to = dw + t * c->filters + n;
             const float *from = weight_at(&p, t, n);
             if (add) {

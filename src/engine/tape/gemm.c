@@ -36,19 +36,19 @@ enum {
     MAXIMUM_TILE_ROWS = 16
 };
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
 /* Of the inner dimension. Wherever b is read and however many rows there are, an element is the same sum
  * of sums. */
 static int64_t longest_block(const td__gemm_arguments *g) {
-    int64_t most = PANEL / td__kernels()->panel_width;
-    return least(g->k, least(most, g->transpose_a ? LONGEST_LEFT : LONGEST_BLOCK));
+    int64_t max = PANEL / td__kernels()->panel_width;
+    return min(g->k, min(max, g->transpose_a ? LONGEST_LEFT : LONGEST_BLOCK));
 }
 
 /* That are packed at a time. */
-static int64_t most_panels(const td__gemm_arguments *g) {
+static int64_t max_panels(const td__gemm_arguments *g) {
     return ROOM / (longest_block(g) * td__kernels()->panel_width);
 }
 
@@ -173,22 +173,22 @@ static void fetch_rows(const td__gemm_arguments *g, int64_t row, int rows, int64
 }
 
 /* Of so many rows that are left: two tiles of like size beat a full one and a thin one. */
-static int rows_of_tile(int64_t left, int most) {
-    return (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+static int rows_of_tile(int64_t left, int max) {
+    return (int)(left >= 2 * max ? max : left > max ? (left + 1) / 2 : left);
 }
 
 /* Columns [first, last) of a, tile by tile, each tile's k after k. */
 static void pack_left(const product *x, int64_t first, int64_t last, int64_t done, int64_t block,
                       float *to) {
     const td__gemm_arguments *g = x->arguments;
-    int most = x->kernels->tile_rows;
+    int max = x->kernels->tile_rows;
     for (int64_t row = first; row < last;) {
-        int rows = rows_of_tile(last - row, most), tiles = 0;
+        int rows = rows_of_tile(last - row, max), tiles = 0;
         int64_t next = row;
         do { /* tiles of the same size, as they will pass */
             tiles++;
             next += rows;
-        } while (next < last && rows_of_tile(last - next, most) == rows);
+        } while (next < last && rows_of_tile(last - next, max) == rows);
         x->kernels->pack_left(tiles, rows, block, g->a + done * g->lda + row, g->lda, to);
         to += (next - row) * block;
         row = next;
@@ -198,7 +198,7 @@ static void pack_left(const product *x, int64_t first, int64_t last, int64_t don
 /* What follows the product, on rows whose sums are complete and still near. */
 static void finish_rows(const td__gemm_arguments *g, const cell *part, int64_t width, int64_t first,
                         int64_t last) {
-    int64_t column = part->first_panel * width, end = least(part->last_panel * width, g->n);
+    int64_t column = part->first_panel * width, end = min(part->last_panel * width, g->n);
     float *c = g->c + first * g->ldc + column;
     if (end - column == g->ldc) {
         td__finish_run(&g->finish, (last - first) * g->ldc, c);
@@ -214,7 +214,7 @@ static void finish_rows(const td__gemm_arguments *g, const cell *part, int64_t w
 static void multiply_block(const product *x, const cell *part, int64_t done, int64_t block,
                            td__panels b) {
     int64_t width = x->kernels->panel_width, n = x->arguments->n;
-    int most = x->kernels->tile_rows;
+    int max = x->kernels->tile_rows;
     bool finishes = done + block == x->arguments->k && x->arguments->finish.activation != TD_LINEAR;
     if (part->last_row - part->first_row == 1 && !x->arguments->transpose_a) {
         single_row(x, part, done, block, b);
@@ -224,8 +224,8 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
         return;
     }
     for (int64_t first = part->first_row, last; first < part->last_row; first = last) {
-        last = part->last_row - first < 2 * ROW_TILES * most ? part->last_row
-                                                             : first + ROW_TILES * most;
+        last =
+            part->last_row - first < 2 * ROW_TILES * max ? part->last_row : first + ROW_TILES * max;
         const float *panel = b.data;
         if (part->left) {
             pack_left(x, first, last, done, block, part->left);
@@ -235,7 +235,7 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
             portion ahead =
                 portion_of(x, block, p - part->first_panel, part->last_panel - part->first_panel);
             for (int64_t row = first; row < last;) {
-                int rows = rows_of_tile(last - row, most);
+                int rows = rows_of_tile(last - row, max);
                 int64_t next = row + last - first;
                 if (x->fetches && next + rows <= part->last_row) {
                     fetch_rows(x->arguments, next, rows, done, ahead);
@@ -254,9 +254,9 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
 /* With all panels of b at hand. */
 static void multiply(const product *x, const cell *part, td__panels b) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t most = longest_block(g), block;
+    int64_t max = longest_block(g), block;
     for (int64_t done = 0; done < g->k; done += block) {
-        block = g->k - done < most ? g->k - done : most;
+        block = g->k - done < max ? g->k - done : max;
         td__panels rows = {b.data + part->first_panel * b.stride + done * b.row, b.stride, b.row};
         multiply_block(x, part, done, block, rows);
     }
@@ -265,14 +265,14 @@ static void multiply(const product *x, const cell *part, td__panels b) {
 /* Packs a block of b, multiplies with it, and goes on to the next. */
 static void pack_and_multiply(const product *x, const cell *part, float *room) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t width = x->kernels->panel_width, most = longest_block(g), block;
+    int64_t width = x->kernels->panel_width, max = longest_block(g), block;
     cell some = *part;
     for (; some.first_panel < part->last_panel; some.first_panel = some.last_panel) {
         int64_t count = part->last_panel - some.first_panel, column = some.first_panel * width;
-        count = least(count, most_panels(g));
+        count = min(count, max_panels(g));
         some.last_panel = some.first_panel + count;
         for (int64_t done = 0; done < g->k; done += block) {
-            block = g->k - done < most ? g->k - done : most;
+            block = g->k - done < max ? g->k - done : max;
             const float *b =
                 g->transpose_b ? g->b + column * g->ldb + done : g->b + done * g->ldb + column;
             td__pack_panels(b, g->ldb, g->transpose_b, g->n - column, block, 0, count,
@@ -309,11 +309,11 @@ static void set_grid(product *x) {
     const td__gemm_arguments *g = x->arguments;
     int64_t unit = x->kernels->tile_rows, tiles = (g->m + unit - 1) / unit;
     int64_t rows = g->m > ROWS_OF_READING ? g->m : ROWS_OF_READING;
-    int64_t threads = least(td_threads(), rows * g->n * g->k / TD__PRODUCT_GRAIN);
+    int64_t threads = min(td_threads(), rows * g->n * g->k / TD__PRODUCT_GRAIN);
     threads = threads > 1 ? threads : 1;
-    int64_t tall = least(threads, tiles / FEW_TILES);
-    x->panel_parts = (int)least(x->panel_count, tall > 1 ? threads / tall : threads);
-    x->row_parts = (int)least(tiles, threads / x->panel_parts);
+    int64_t tall = min(threads, tiles / FEW_TILES);
+    x->panel_parts = (int)min(x->panel_count, tall > 1 ? threads / tall : threads);
+    x->row_parts = (int)min(tiles, threads / x->panel_parts);
 }
 
 /* An empty inner dimension: the sum of nothing. */
@@ -387,8 +387,8 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     bool packs = !kept && !reads_in_place(&x);
     x.b = kept ? (td__panels){kept, g->k * width, width} : (td__panels){g->b, width, g->ldb};
     int64_t block = longest_block(g);
-    x.room = packs ? block * least(x.panel_count, most_panels(g)) * width : 0;
-    x.left_room = packs_left(&x) ? block * least(g->m, 2 * ROW_TILES * x.kernels->tile_rows) : 0;
+    x.room = packs ? block * min(x.panel_count, max_panels(g)) * width : 0;
+    x.left_room = packs_left(&x) ? block * min(g->m, 2 * ROW_TILES * x.kernels->tile_rows) : 0;
     int64_t bias = g->bias ? x.panel_count * width : 0, rooms = cells * (x.room + x.left_room);
     td__buffer *memory = td__temporary(tape, (size_t)(rooms + bias) * sizeof(float));
     if (!memory) {

@@ -13,7 +13,7 @@
 static void mark_target(td__slot *slot, size_t number, bool kept) {
     slot->is_target_twice = slot->is_target;
     slot->target = slot->is_target ? slot->target : number;
-    slot->is_told = !kept && (slot->is_told || !slot->is_target);
+    slot->awaits_notice = !kept && (slot->awaits_notice || !slot->is_target);
     slot->needed = slot->is_target = true;
 }
 
@@ -21,7 +21,7 @@ static td_status mark_targets(td_tape *tape, size_t kept, size_t count, td_tenso
                               td_error *error) {
     for (size_t i = 0; i < tape->slot_count; i++) {
         td__slot *slot = &tape->slots[i];
-        slot->needed = slot->is_target = slot->is_target_twice = slot->is_told = false;
+        slot->needed = slot->is_target = slot->is_target_twice = slot->awaits_notice = false;
         slot->gradient = NULL;
         slot->result = NULL;
     }
@@ -99,14 +99,15 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
         }
     }
     /* Acquired: what the last holder of a view read stays before what is written next. */
-    if (slot->is_told && atomic_load_explicit(&slot->gradient->views, memory_order_acquire) == 0) {
+    if (slot->awaits_notice &&
+        atomic_load_explicit(&slot->gradient->views, memory_order_acquire) == 0) {
         slot->is_target = false;
     }
     return TD_OK;
 }
 
 /* Memory of a gradient that nobody asks for any more. */
-static void let_go(td_tape *tape, td__slot *slot) {
+static void release_slot(td_tape *tape, td__slot *slot) {
     if (!slot->is_target) {
         td__buffer_drop(tape, slot->gradient);
         slot->gradient = NULL;
@@ -125,7 +126,7 @@ static td_status finish_leaves(const backward_walk *walk, const td__node *node, 
         if (finish_target(walk, slot)) {
             return TD_MEMORY;
         }
-        let_go(walk->tape, slot);
+        release_slot(walk->tape, slot);
     }
     return TD_OK;
 }
@@ -142,7 +143,7 @@ static td_status visit(const backward_walk *walk, int32_t index) {
         if (status) {
             return status;
         }
-        let_go(tape, &tape->slots[node->output->slot]);
+        release_slot(tape, &tape->slots[node->output->slot]);
     }
     return finish_leaves(walk, node, index);
 }
@@ -173,18 +174,18 @@ static td_status walk_back(const backward_walk *walk, td__slot *from) {
     return TD_OK;
 }
 
-td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept, size_t count,
+td_status td_tape_gradient_tell(td_tape *tape, td_tensor *source, size_t kept, size_t count,
                                 td_tensor *const targets[], td_tensor *gradients[],
                                 td_gradient_ready *ready, void *user, td_error *error) {
     if (td_tape_status(tape, error)) {
         return tape->error.status;
     }
-    int32_t from = of ? td__slot_of(tape, of) : -1;
+    int32_t from = source ? td__slot_of(tape, source) : -1;
     if (from < 0) {
         return td_error_set(error, TD_NOT_FOUND,
                             "gradient: the tape never saw '%s', the tensor to "
                             "differentiate",
-                            of ? of->name : "NULL");
+                            source ? source->name : "NULL");
     }
     td_status status = mark_targets(tape, kept, count, targets, error);
     if (status) {
@@ -207,15 +208,16 @@ td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept, size_
     return TD_OK;
 }
 
-td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
+td_status td_tape_gradient_notify(td_tape *tape, td_tensor *source, size_t count,
                                   td_tensor *const targets[], td_tensor *gradients[],
                                   td_gradient_ready *ready, void *user, td_error *error) {
-    return td_tape_gradient_tell(tape, of, count, count, targets, gradients, ready, user, error);
+    return td_tape_gradient_tell(tape, source, count, count, targets, gradients, ready, user,
+                                 error);
 }
 
-td_status td_tape_gradient(td_tape *tape, td_tensor *of, size_t count, td_tensor *const targets[],
-                           td_tensor *gradients[], td_error *error) {
-    return td_tape_gradient_notify(tape, of, count, targets, gradients, NULL, NULL, error);
+td_status td_tape_gradient(td_tape *tape, td_tensor *source, size_t count,
+                           td_tensor *const targets[], td_tensor *gradients[], td_error *error) {
+    return td_tape_gradient_notify(tape, source, count, targets, gradients, NULL, NULL, error);
 }
 
 bool td_tensor_is_disconnected(const td_tensor *gradient) {

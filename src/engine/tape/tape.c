@@ -194,10 +194,10 @@ bool td__check_float(td_tape *tape, const char *op, const char *role, const td_t
 /* A free buffer of just that size; where memory goes round, the smallest that is large enough and not
  * more than twice as large. The last of them that was given back is likely in the cache. */
 static td__buffer *find_free(td_tape *tape, size_t bytes) {
-    size_t most = tape->together ? 2 * bytes : bytes, best = SIZE_MAX, at = 0;
+    size_t max = tape->together ? 2 * bytes : bytes, best = SIZE_MAX, at = 0;
     for (size_t i = tape->free_count; i-- > 0 && best != bytes;) {
         size_t size = tape->free_buffers[i]->bytes;
-        if (size >= bytes && size <= most && size < best) {
+        if (size >= bytes && size <= max && size < best) {
             best = size;
             at = i;
         }

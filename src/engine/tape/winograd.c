@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum {
-    MOST_PLACES = 36,        /* values of a transformed tile */
+    MAX_PLACES = 36,         /* values of a transformed tile */
     BLOCK_FLOATS = 131072,   /* of a block's transformed tiles: 512 KiB */
-    LEAST_BLOCK = 56,        /* tiles, where there are many channels */
-    MOST_SLICES = 8,         /* of a sum over all tiles, whatever the number of threads */
+    MIN_BLOCK = 56,          /* tiles, where there are many channels */
+    MAX_SLICES = 8,          /* of a sum over all tiles, whatever the number of threads */
     SLICES_FLOATS = 1 << 22, /* all of them: 16 MiB */
-    LEAST_SLICES = 4
+    MIN_SLICES = 4
 };
 
 static bool switched_off;
@@ -37,7 +37,7 @@ static int64_t place_count(const td__winograd_kernels *w) {
 
 static int64_t slice_count(const td__conv *c, const td__winograd_kernels *w) {
     int64_t fit = SLICES_FLOATS / (place_count(w) * c->channels * c->filters);
-    return fit < MOST_SLICES ? fit : MOST_SLICES;
+    return fit < MAX_SLICES ? fit : MAX_SLICES;
 }
 
 /* The tiles for a convolution; NULL: none. */
@@ -46,7 +46,7 @@ static const td__winograd_kernels *find_tiles(const td__conv *c, bool to_kernel)
     for (size_t i = 0; i < sizeof kernels->winograd / sizeof kernels->winograd[0]; i++) {
         const td__winograd_kernels *w = &kernels->winograd[i];
         if (c->out[0] * c->out[1] >= worth_results(w->side) &&
-            (!to_kernel || slice_count(c, w) >= LEAST_SLICES)) {
+            (!to_kernel || slice_count(c, w) >= MIN_SLICES)) {
             return w;
         }
     }
@@ -74,9 +74,9 @@ typedef struct plan {
     int64_t height, width, in, out;
     int64_t before[2]; /* a tile's first pixel is at side * tile - before */
     int64_t rows, columns, tile_columns, tiles_of_image, tile_count;
-    int64_t block;                  /* tiles transformed at a time */
-    int64_t in_stride, out_stride;  /* floats between the places of a block */
-    td__panels panels[MOST_PLACES]; /* the transformed kernel */
+    int64_t block;                 /* tiles transformed at a time */
+    int64_t in_stride, out_stride; /* floats between the places of a block */
+    td__panels panels[MAX_PLACES]; /* the transformed kernel */
     const float *bias;
     float *result;
     const float *gradient;
@@ -102,7 +102,7 @@ static void set_sizes(const td__conv *c, plan *p) {
     p->tiles_of_image = (p->rows + side - 1) / side * p->tile_columns;
     p->tile_count = c->batch * p->tiles_of_image;
     int64_t unit = p->kernels->tile_rows, block = BLOCK_FLOATS / (p->places * (p->in + p->out));
-    block = block > LEAST_BLOCK ? block : LEAST_BLOCK;
+    block = block > MIN_BLOCK ? block : MIN_BLOCK;
     p->block = (block + unit - 1) / unit * unit;
     /* A vector more: places that are a multiple of 4 KiB apart would share a few cache lines. */
     p->in_stride = p->block * p->in + p->kernels->vector_width;

@@ -30,8 +30,8 @@ const td__aten_operator *td__aten_find(const char *target);
 const json_t *td__aten_argument(const td__aten_call *call, const char *name);
 /* The value of a tensor or a number; NULL after a refusal. */
 const char *td__aten_value(td__aten_call *call, const char *name);
-int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t otherwise);
-double td__aten_real(const td__aten_call *call, const char *name, double otherwise);
+int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t fallback);
+double td__aten_real(const td__aten_call *call, const char *name, double fallback);
 bool td__aten_bool(const td__aten_call *call, const char *name);
 const char *td__aten_text(const td__aten_call *call, const char *name);
 /* A list of numbers, or one; how many, 0 when it is not given. Those that are not in the file: SIZE_MAX

@@ -88,14 +88,14 @@ const char *td__aten_value(td__aten_call *call, const char *name) {
                : td__operator_refuse(call->to, "its argument '%s' is no tensor", name);
 }
 
-int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t otherwise) {
+int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t fallback) {
     const json_t *found = json_object_get(td__aten_argument(call, name), "as_int");
-    return json_is_integer(found) ? json_integer_value(found) : otherwise;
+    return json_is_integer(found) ? json_integer_value(found) : fallback;
 }
 
-double td__aten_real(const td__aten_call *call, const char *name, double otherwise) {
+double td__aten_real(const td__aten_call *call, const char *name, double fallback) {
     double number;
-    return is_number(td__aten_argument(call, name), &number) ? number : otherwise;
+    return is_number(td__aten_argument(call, name), &number) ? number : fallback;
 }
 
 bool td__aten_bool(const td__aten_call *call, const char *name) {

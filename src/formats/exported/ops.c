@@ -88,9 +88,9 @@ static const char *hardsigmoid(td__aten_call *call) {
     return td__operator(call->to, "HardSigmoid", 1, &x, 2, numbers);
 }
 
-static const char *limit(td__aten_call *call, double least, double most) {
-    return TD__OPERATOR(call->to, "Clip", SELF(call), td__operator_number(call->to, least),
-                        td__operator_number(call->to, most));
+static const char *limit(td__aten_call *call, double min, double max) {
+    return TD__OPERATOR(call->to, "Clip", SELF(call), td__operator_number(call->to, min),
+                        td__operator_number(call->to, max));
 }
 
 static const char *relu6(td__aten_call *call) {
@@ -149,7 +149,7 @@ static const char *addmm(td__aten_call *call) {
 }
 
 /* So many numbers of an argument, one for all axes where it has one. */
-static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t otherwise,
+static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t fallback,
                    int64_t out[TD_MAX_RANK]) {
     size_t count = td__aten_ints(call, name, out);
     if (count != 0 && count != 1 && count != axes) {
@@ -157,7 +157,7 @@ static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t o
         return false;
     }
     for (size_t i = count; i < axes; i++) {
-        out[i] = count ? out[0] : otherwise;
+        out[i] = count ? out[0] : fallback;
     }
     return true;
 }

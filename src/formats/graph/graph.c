@@ -44,19 +44,19 @@ static const td__graph_attribute *of_kind(const td__graph_node *node, const char
     return attribute && attribute->kind == kind ? attribute : NULL;
 }
 
-int64_t td__graph_int(const td__graph_node *node, const char *name, int64_t otherwise) {
+int64_t td__graph_int(const td__graph_node *node, const char *name, int64_t fallback) {
     const td__graph_attribute *found = of_kind(node, name, TD__GRAPH_ATTRIBUTE_INT);
-    return found ? found->integer : otherwise;
+    return found ? found->integer : fallback;
 }
 
-float td__graph_float(const td__graph_node *node, const char *name, float otherwise) {
+float td__graph_float(const td__graph_node *node, const char *name, float fallback) {
     const td__graph_attribute *found = of_kind(node, name, TD__GRAPH_ATTRIBUTE_FLOAT);
-    return found ? found->number : otherwise;
+    return found ? found->number : fallback;
 }
 
-const char *td__graph_text(const td__graph_node *node, const char *name, const char *otherwise) {
+const char *td__graph_text(const td__graph_node *node, const char *name, const char *fallback) {
     const td__graph_attribute *found = of_kind(node, name, TD__GRAPH_ATTRIBUTE_TEXT);
-    return found ? found->text : otherwise;
+    return found ? found->text : fallback;
 }
 
 size_t td__graph_ints(const td__graph_node *node, const char *name, const int64_t **integers) {

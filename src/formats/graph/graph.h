@@ -158,9 +158,9 @@ void td__graph_destroy(td__graph *graph);
 /* An attribute by name; NULL when the node has none of it. */
 const td__graph_attribute *td__graph_attribute_of(const td__graph_node *node, const char *name);
 /* With defaults; of the wrong kind is as if it were not there. */
-int64_t td__graph_int(const td__graph_node *node, const char *name, int64_t otherwise);
-float td__graph_float(const td__graph_node *node, const char *name, float otherwise);
-const char *td__graph_text(const td__graph_node *node, const char *name, const char *otherwise);
+int64_t td__graph_int(const td__graph_node *node, const char *name, int64_t fallback);
+float td__graph_float(const td__graph_node *node, const char *name, float fallback);
+const char *td__graph_text(const td__graph_node *node, const char *name, const char *fallback);
 /* The number of integers and where they are, which is somewhere even when there are none. */
 size_t td__graph_ints(const td__graph_node *node, const char *name, const int64_t **integers);
 

@@ -17,11 +17,11 @@ static double add(double sum, double x) {
 static double add_exponential(double sum, double x) {
     return sum + exp(x);
 }
-static double greater(double most, double x) {
-    return isnan(most) || most > x ? most : x;
+static double greater(double max, double x) {
+    return isnan(max) || max > x ? max : x;
 }
-static double lesser(double least, double x) {
-    return isnan(least) || least < x ? least : x;
+static double lesser(double min, double x) {
+    return isnan(min) || min < x ? min : x;
 }
 static double multiply(double product, double x) {
     return product * x;
@@ -36,11 +36,11 @@ static int64_t add_squares(int64_t sum, int64_t x) {
 static int64_t add_integers(int64_t sum, int64_t x) {
     return (int64_t)((uint64_t)sum + (uint64_t)x);
 }
-static int64_t greatest(int64_t most, int64_t x) {
-    return most > x ? most : x;
+static int64_t greatest(int64_t max, int64_t x) {
+    return max > x ? max : x;
 }
-static int64_t least(int64_t most, int64_t x) {
-    return most < x ? most : x;
+static int64_t min(int64_t max, int64_t x) {
+    return max < x ? max : x;
 }
 static int64_t multiply_integers(int64_t product, int64_t x) {
     return (int64_t)((uint64_t)product * (uint64_t)x);
@@ -62,7 +62,7 @@ static const reduction reductions[] = {
     {"ReduceLogSumExp", NULL, add_exponential, 0, log, false},
     {"ReduceMax", greatest, greater, -HUGE_VAL, NULL, false},
     {"ReduceMean", NULL, add, 0, NULL, true},
-    {"ReduceMin", least, lesser, HUGE_VAL, NULL, false},
+    {"ReduceMin", min, lesser, HUGE_VAL, NULL, false},
     {"ReduceProd", multiply_integers, multiply, 1, NULL, false},
     {"ReduceSum", add_integers, add, 0, NULL, false},
     {"ReduceSumSquare", add_squares, add_square, 0, NULL, false},

@@ -46,7 +46,7 @@ bool td__graph_numbers_in(td__graph_inference *node, size_t i, td__graph_numbers
     const td__graph_extent *in = td__graph_extent_in(node, i);
     if (!in || in->rank > 1 ||
         (in->rank == 1 && !(td__graph_is_number(in->dims[0]) && in->dims[0].plus >= 0 &&
-                            in->dims[0].plus <= TD__GRAPH_MOST_NUMBERS))) {
+                            in->dims[0].plus <= TD__GRAPH_MAX_NUMBERS))) {
         return false;
     }
     size_t count = in->rank ? (size_t)in->dims[0].plus : 1;
@@ -118,7 +118,7 @@ bool td__graph_broadcast_dims(td__graph_inference *node, const td__graph_extent 
 /* The numbers of a small constant, if they are whole. */
 static void know_numbers(td__graph_extent *extent, const td_tensor *tensor) {
     td__graph_numbers numbers = {0};
-    bool whole = tensor->data && tensor->shape.rank <= 1 && tensor->count <= TD__GRAPH_MOST_NUMBERS;
+    bool whole = tensor->data && tensor->shape.rank <= 1 && tensor->count <= TD__GRAPH_MAX_NUMBERS;
     for (int64_t i = 0; whole && i < tensor->count; i++) {
         double value = tensor->dtype == TD_FLOAT32   ? (double)((const float *)tensor->data)[i]
                        : tensor->dtype == TD_FLOAT64 ? ((const double *)tensor->data)[i]
@@ -179,14 +179,14 @@ static void know_input(td__graph_inference *p) {
 
 /* What the file says of an axis, where it says more than was inferred. */
 static td__graph_size consult_axis(td__graph_inference *p, const td__graph_extent *extent,
-                                   int32_t i, int64_t said, bool output) {
-    bool known = extent->known, batch = i == 0 && (said < 0 ? output : said == p->declared);
+                                   int32_t i, int64_t stated, bool output) {
+    bool known = extent->known, batch = i == 0 && (stated < 0 ? output : stated == p->declared);
     if (known &&
         (td__graph_is_number(extent->dims[i]) || td__graph_same_size(extent->dims[i], p->batch))) {
         return extent->dims[i];
     }
     return batch && (!known || p->trusting) ? p->batch
-           : said >= 0                      ? td__onnx_number(said)
+           : stated >= 0                    ? td__onnx_number(stated)
            : known                          ? extent->dims[i]
                                             : td__graph_any_size(p->sizes);
 }
@@ -233,7 +233,7 @@ static bool infer_nodes(td__graph_inference *p) {
 
 /* --- facts ---------------------------------------------------------------------------------- */
 
-static void tell(const td__graph_inference *p, int32_t value) {
+static void store_shape(const td__graph_inference *p, int32_t value) {
     const td__graph_extent *extent = &p->extents[value];
     td__graph_fact *fact = &p->source->facts[value];
     bool real = extent->known && td__graph_is_stored(extent->type) &&
@@ -266,7 +266,7 @@ static bool infer_with(td__graph_source *source, td__graph_inference *p, td__gra
     }
     for (size_t v = 0; v < graph->value_count; v++) {
         if (!source->facts[v].constant) {
-            tell(p, (int32_t)v);
+            store_shape(p, (int32_t)v);
         }
     }
     const td__graph_fact *result = &source->facts[graph->outputs[0]];

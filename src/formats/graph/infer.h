@@ -11,11 +11,11 @@
 #include "graph/graph.h"
 #include "graph/sizes.h"
 
-enum { TD__GRAPH_MOST_NUMBERS = 2 * TD_MAX_RANK };
+enum { TD__GRAPH_MAX_NUMBERS = 2 * TD_MAX_RANK };
 
 typedef struct td__graph_numbers {
     size_t count;
-    td__graph_size all[TD__GRAPH_MOST_NUMBERS];
+    td__graph_size all[TD__GRAPH_MAX_NUMBERS];
 } td__graph_numbers;
 
 /* What is known of a value. */

@@ -119,9 +119,9 @@ static td__graph_size largest(td__graph_inference *node, td__graph_size a, td__g
         return a.plus > b.plus ? a : b;
     }
     td__graph_size number = td__graph_is_number(a) ? a : b, other = td__graph_is_number(a) ? b : a;
-    bool least =
+    bool min =
         td__graph_is_number(number) && number.plus <= 1 && other.times > 0 && other.plus >= 0;
-    return td__graph_same_size(a, b) || least ? other : td__graph_any_size(node->sizes);
+    return td__graph_same_size(a, b) || min ? other : td__graph_any_size(node->sizes);
 }
 
 static td__graph_size calculate(td__graph_inference *node, td__graph_size a, td__graph_size b) {
@@ -324,10 +324,11 @@ bool td__graph_infer_top_k(td__graph_inference *node) {
 /* --- quantisation --------------------------------------------------------------------------- */
 
 bool td__graph_infer_quantized(td__graph_inference *node) {
-    int64_t said = td__graph_int(node->node, "output_dtype", 0);
-    td__graph_type type = said > 0 && said <= TD__GRAPH_FLOAT6E3M2 ? (td__graph_type)said
-                          : node->node->input_count > 2            ? td__graph_type_in(node, 2)
-                                                                   : TD__GRAPH_UINT8;
+    int64_t declared = td__graph_int(node->node, "output_dtype", 0);
+    td__graph_type type = declared > 0 && declared <= TD__GRAPH_FLOAT6E3M2
+                              ? (td__graph_type)declared
+                          : node->node->input_count > 2 ? td__graph_type_in(node, 2)
+                                                        : TD__GRAPH_UINT8;
     like(node, 0, td__graph_extent_in(node, 0), type)->last = false;
     return true;
 }

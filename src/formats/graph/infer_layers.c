@@ -9,13 +9,13 @@
 /* --- windows -------------------------------------------------------------------------------- */
 
 /* Attribute `name`, a number for each of so many axes, or all otherwise; false when it has others. */
-static bool read(const td__graph_node *node, const char *name, int64_t otherwise, size_t count,
+static bool read(const td__graph_node *node, const char *name, int64_t fallback, size_t count,
                  int64_t *out) {
     const int64_t *given;
     size_t have = td__graph_ints(node, name, &given);
     bool fits = have == 0 || have == count;
     for (size_t i = 0; i < count; i++) {
-        out[i] = have == count ? given[i] : otherwise;
+        out[i] = have == count ? given[i] : fallback;
         fits = fits && out[i] >= 0 && out[i] <= INT32_MAX;
     }
     return fits;
@@ -241,8 +241,8 @@ static bool product(td__graph_inference *node, size_t left, size_t right, td__gr
         return true;
     }
     int32_t rows = a->rank > 1, columns = b->rank > 1;
-    int32_t most = a->rank > b->rank ? a->rank : b->rank;
-    int32_t batches = most > 2 ? most - 2 : 0;
+    int32_t max = a->rank > b->rank ? a->rank : b->rank;
+    int32_t batches = max > 2 ? max - 2 : 0;
     td__graph_extent *out = td__graph_extent_out(node, 0, type, batches + rows + columns);
     td__graph_extent x = {.rank = a->rank > 2 ? a->rank - 2 : 0}, y = {0},
                      stack = {.rank = batches};

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-static int32_t axis_of(const td__graph_node *node, int64_t otherwise, int64_t rank) {
-    int64_t axis = td__graph_int(node, "axis", otherwise);
+static int32_t axis_of(const td__graph_node *node, int64_t fallback, int64_t rank) {
+    int64_t axis = td__graph_int(node, "axis", fallback);
     axis += axis < 0 ? rank : 0;
     return axis < 0 || axis >= rank ? -1 : (int32_t)axis;
 }
@@ -22,7 +22,7 @@ static void concat_numbers(td__graph_inference *node, td__graph_extent *out) {
     td__graph_numbers made = {0}, part;
     for (size_t i = 0; i < node->node->input_count; i++) {
         if (!td__graph_numbers_in(node, i, &part) ||
-            part.count > TD__GRAPH_MOST_NUMBERS - made.count) {
+            part.count > TD__GRAPH_MAX_NUMBERS - made.count) {
             return;
         }
         memcpy(made.all + made.count, part.all, part.count * sizeof *part.all);
@@ -109,7 +109,7 @@ bool td__graph_infer_pad(td__graph_inference *node) {
         return true;
     }
     td__graph_extent *out = like(node, 0, in);
-    bool known = pads.count <= TD__GRAPH_MOST_NUMBERS;
+    bool known = pads.count <= TD__GRAPH_MAX_NUMBERS;
     for (size_t i = 0; known && i < pads.count; i++) {
         pads.all[i] = td__onnx_number(given[i]);
     }
@@ -223,11 +223,11 @@ static void slice_numbers(const slicing *s, const td__graph_extent *in, td__grap
     }
     int64_t count = (int64_t)in->numbers->count, step = s->steps[0];
     int64_t from = s->starts.all[0].plus, to = s->ends.all[0].plus;
-    int64_t least = step > 0 ? 0 : -1, most = step > 0 ? count : count - 1;
+    int64_t min = step > 0 ? 0 : -1, max = step > 0 ? count : count - 1;
     from += from < 0 ? count : 0;
     to += to < 0 ? count : 0;
-    from = from < least ? least : from > most ? most : from;
-    to = to < least ? least : to > most ? most : to;
+    from = from < min ? min : from > max ? max : from;
+    to = to < min ? min : to > max ? max : to;
     td__graph_numbers made = {0};
     step = step > count ? count + 1 : step < -count ? -count - 1 : step;
     for (int64_t i = from; step > 0 ? i < to : i > to; i += step) {
@@ -300,7 +300,7 @@ bool td__graph_infer_split(td__graph_inference *node) {
         }
         first += td__graph_is_number(out->dims[axis]) && out->dims[axis].plus >= 0
                      ? (size_t)out->dims[axis].plus
-                     : (size_t)TD__GRAPH_MOST_NUMBERS + 1;
+                     : (size_t)TD__GRAPH_MAX_NUMBERS + 1;
     }
     return true;
 }
@@ -309,10 +309,10 @@ bool td__graph_infer_split(td__graph_inference *node) {
 
 static void gather_numbers(td__graph_inference *node, const td__graph_extent *in,
                            td__graph_extent *out) {
-    int64_t picks[TD__GRAPH_MOST_NUMBERS];
+    int64_t picks[TD__GRAPH_MAX_NUMBERS];
     td__graph_numbers made = {0};
     if (!in->numbers || out->rank > 1 ||
-        !td__graph_constants_in(node, 1, picks, TD__GRAPH_MOST_NUMBERS, &made.count)) {
+        !td__graph_constants_in(node, 1, picks, TD__GRAPH_MAX_NUMBERS, &made.count)) {
         return;
     }
     int64_t count = (int64_t)in->numbers->count;

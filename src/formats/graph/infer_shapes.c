@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-static td__graph_size count_of(td__graph_inference *node, const td__graph_extent *of, int32_t from,
-                               int32_t end) {
+static td__graph_size count_of(td__graph_inference *node, const td__graph_extent *extent,
+                               int32_t from, int32_t end) {
     td__graph_size count = td__onnx_number(1);
     for (int32_t i = from; i < end; i++) {
-        count = td__graph_size_multiply(node->sizes, count, of->dims[i]);
+        count = td__graph_size_multiply(node->sizes, count, extent->dims[i]);
     }
     return count;
 }
@@ -64,7 +64,7 @@ bool td__graph_infer_constant_of_shape(td__graph_inference *node) {
         node, 0, one ? value->constant.type : TD__GRAPH_FLOAT, (int64_t)shape.count);
     memcpy(out->dims, shape.all, shape.count * sizeof *shape.all);
     bool few = shape.count == 1 && td__graph_is_number(shape.all[0]) && shape.all[0].plus >= 0 &&
-               shape.all[0].plus <= TD__GRAPH_MOST_NUMBERS;
+               shape.all[0].plus <= TD__GRAPH_MAX_NUMBERS;
     if (few && one && one->dtype == TD_INT64 && one->count == 1) {
         numbers.count = (size_t)shape.all[0].plus;
         for (size_t i = 0; i < numbers.count; i++) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_NODES 20000
+#define MAX_NODES 20000
 /* Of memory for running a graph once, before its parameters are made; and so many times the file,
  * whose quantised weights become floats. */
 #define BASE_LIMIT ((size_t)64 << 20)
@@ -245,9 +245,9 @@ static td_status check_input(const td__graph *graph, td_error *error) {
                             "its input '%.100s' %s; its first axis must be the batch", info->name,
                             info->has_shape ? "has no axes" : "has no shape");
     }
-    if (graph->node_count > MOST_NODES) {
+    if (graph->node_count > MAX_NODES) {
         return td_error_set(error, TD_UNSUPPORTED, "it has %zu nodes; %d are supported",
-                            graph->node_count, MOST_NODES);
+                            graph->node_count, MAX_NODES);
     }
     return TD_OK;
 }

@@ -16,7 +16,7 @@ typedef struct part {
     size_t size;
 } part;
 
-enum { MOST_PARTS = 32 };
+enum { MAX_PARTS = 32 };
 
 static bool all_digits(const char *text, size_t size) {
     bool digits = true;
@@ -51,9 +51,9 @@ static size_t useful_length(const char *from) {
 }
 
 /* Splits at '/'; a part that repeats the one before it ("layer1", "layer1.0") replaces it. */
-static size_t split(const char *from, size_t size, part parts[MOST_PARTS]) {
+static size_t split(const char *from, size_t size, part parts[MAX_PARTS]) {
     size_t count = 0;
-    for (size_t begin = 0, end; begin <= size && count < MOST_PARTS; begin = end + 1) {
+    for (size_t begin = 0, end; begin <= size && count < MAX_PARTS; begin = end + 1) {
         const char *slash = memchr(from + begin, '/', size - begin);
         end = slash ? (size_t)(slash - from) : size;
         part next = {from + begin, end - begin};
@@ -82,7 +82,7 @@ static void append(char name[TD__GRAPH_NAME_SIZE], part p) {
 }
 
 void td__graph_layer_name(const char *from, bool of_value, char name[TD__GRAPH_NAME_SIZE]) {
-    part parts[MOST_PARTS];
+    part parts[MAX_PARTS];
     size_t size = useful_length(from), count = split(from, size, parts), first = 0;
     bool path = memchr(from, '/', size);
     *name = 0;
@@ -109,7 +109,7 @@ void td__graph_layer_name(const char *from, bool of_value, char name[TD__GRAPH_N
 
 void td__graph_parameter_name(const char *from, const char *op_type,
                               char name[TD__GRAPH_NAME_SIZE]) {
-    part parts[MOST_PARTS];
+    part parts[MAX_PARTS];
     size_t count = split(from, useful_length(from), parts);
     *name = 0;
     if (count > 0) {

@@ -51,8 +51,8 @@ typedef bool td__graph_function(td__graph_call *call);
 typedef struct td__graph_operator {
     const char *name;
     td__graph_function *function;
-    uint8_t least_inputs, most_inputs; /* 255: any number */
-    uint8_t most_outputs;
+    uint8_t min_inputs, max_inputs; /* 255: any number */
+    uint8_t max_outputs;
     uint8_t since, until;            /* opsets it is written for; 0: 1 and no end */
     td__graph_infer_function *infer; /* what follows of its outputs; NULL: nothing */
 } td__graph_operator;
@@ -120,7 +120,8 @@ td_tensor *td__graph_step_bias(td__graph_call *call, int64_t columns);
 bool td__graph_end_step(td__graph_call *call, td__graph_value *value);
 /* After a node: memory that outputs share with inputs is held by both, and values that are read for the
  * last time let go of theirs. */
-void td__graph_let_go(td__graph_call *call, const td__graph_plan *plan, const td__graph_step *step);
+void td__graph_release_inputs(td__graph_call *call, const td__graph_plan *plan,
+                              const td__graph_step *step);
 
 /* --- graphs inside a node ----------------------------------------------------------------- */
 

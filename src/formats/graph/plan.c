@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_INSIDE = 8 };
+enum { MAX_INSIDE = 8 };
 
 typedef struct planning {
     const td__graph_source *source;
@@ -20,7 +20,7 @@ typedef struct planning {
 
 /* What a pattern takes in: nodes, and the value they end in. */
 typedef struct match {
-    size_t nodes[MOST_INSIDE];
+    size_t nodes[MAX_INSIDE];
     size_t count;
     int32_t output;
     td_activation activation;
@@ -120,7 +120,7 @@ static const struct {
     const char *name;
     td_activation activation;
     const char *attribute; /* its alpha; NULL: it has none */
-    float otherwise;
+    float fallback;
 } activations[] = {
     {"Elu", TD_ELU, "alpha", 1},
     {"HardSwish", TD_HARD_SILU, NULL, 0},
@@ -135,15 +135,15 @@ static const struct {
 
 /* Clip to [0, 6] or [0, no end). */
 static bool match_clip(const planning *p, const td__graph_node *node, match *m) {
-    float least = NAN, most = INFINITY;
+    float min = NAN, max = INFINITY;
     bool upper = node->input_count > 2 && node->inputs[2] >= 0;
     if (p->source->graph->opset < 11 || node->input_count < 2 ||
-        !number_of(p, node->inputs[1], &least) || least != 0 ||
-        (upper && !number_of(p, node->inputs[2], &most))) {
+        !number_of(p, node->inputs[1], &min) || min != 0 ||
+        (upper && !number_of(p, node->inputs[2], &max))) {
         return false;
     }
-    m->activation = most == 6 ? TD_RELU6 : TD_RELU;
-    return most == 6 || isinf(most);
+    m->activation = max == 6 ? TD_RELU6 : TD_RELU;
+    return max == 6 || isinf(max);
 }
 
 static bool is_hard_sigmoid(const td__graph_node *node) {
@@ -164,7 +164,7 @@ static bool match_one(const planning *p, int32_t value, match *m) {
         if (is_operator(node, activations[i].name)) {
             m->activation = activations[i].activation;
             m->alpha = activations[i].attribute ? td__graph_float(node, activations[i].attribute,
-                                                                  activations[i].otherwise)
+                                                                  activations[i].fallback)
                                                 : 0;
             found = !activations[i].attribute || m->alpha != 0;
         }
@@ -189,7 +189,7 @@ static bool match_one(const planning *p, int32_t value, match *m) {
  * not the value. NULL: no such. */
 static const td__graph_node *next(const planning *p, int32_t value, const char *name, match *m,
                                   int32_t *other) {
-    if (!is_between(p, value, 1) || m->count == MOST_INSIDE) {
+    if (!is_between(p, value, 1) || m->count == MAX_INSIDE) {
         return NULL;
     }
     size_t n = (size_t)reader(p, value, 0);

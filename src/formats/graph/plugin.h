@@ -46,11 +46,11 @@
       (tape, shape, value))                                                                        \
     X(const td__graph_operator *, td__graph_find_operator,                                         \
       (const char *domain, const char *name, int64_t opset), (domain, name, opset))                \
-    X(float, td__graph_float, (const td__graph_node *node, const char *name, float otherwise),     \
-      (node, name, otherwise))                                                                     \
+    X(float, td__graph_float, (const td__graph_node *node, const char *name, float fallback),      \
+      (node, name, fallback))                                                                      \
     X(td__graph_value *, td__graph_input, (td__graph_call * call, size_t i), (call, i))            \
-    X(int64_t, td__graph_int, (const td__graph_node *node, const char *name, int64_t otherwise),   \
-      (node, name, otherwise))                                                                     \
+    X(int64_t, td__graph_int, (const td__graph_node *node, const char *name, int64_t fallback),    \
+      (node, name, fallback))                                                                      \
     X(int64_t, td__graph_integer, (const td_tensor *x, int64_t i), (x, i))                         \
     X(td_tensor *, td__graph_integer_product,                                                      \
       (td__graph_call * call, const td_tensor *a, const td_tensor *b), (call, a, b))               \
@@ -99,8 +99,8 @@
       (call, x, heads))                                                                            \
     X(td_dtype, td__graph_storage, (td__graph_type type), (type))                                  \
     X(const char *, td__graph_text,                                                                \
-      (const td__graph_node *node, const char *name, const char *otherwise),                       \
-      (node, name, otherwise))                                                                     \
+      (const td__graph_node *node, const char *name, const char *fallback),                        \
+      (node, name, fallback))                                                                      \
     X(const char *, td__graph_text_at, (const td_tensor *text, int64_t i), (text, i))              \
     X(const char *, td__graph_type_name, (td__graph_type type), (type))                            \
     X(td_tensor *, td__graph_value_plain, (td__graph_call * call, td__graph_value * value),        \

@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 
 enum { BATCH = 2 };
-#define LARGE ((size_t)64 << 10)      /* bytes of a value */
-#define MOST_ZEROS ((size_t)64 << 30) /* of address space; less where there is less */
+#define LARGE ((size_t)64 << 10)     /* bytes of a value */
+#define MAX_ZEROS ((size_t)64 << 30) /* of address space; less where there is less */
 
 /* Of the input's elements: zeros take no memory, but running over them takes time. */
-#define MOST_ELEMENTS ((int64_t)1 << 27)
+#define MAX_ELEMENTS ((int64_t)1 << 27)
 
 typedef struct probing {
     td__graph_source *source;
@@ -53,7 +53,7 @@ static void drop(probing *p, td__graph_value *kept) {
     td__free(list);
 }
 
-static void let_go(probing *p, int32_t value) {
+static void release_value(probing *p, int32_t value) {
     td__graph_value *kept = &p->kept[value];
     if (is_ours(p, value)) {
         drop(p, kept);
@@ -157,7 +157,7 @@ static bool pass_shape(probing *p, const td__graph_node *node) {
         return false;
     }
     const td__graph_value *made = NULL;
-    const td_tensor *of = NULL;
+    const td_tensor *kept = NULL;
     for (size_t i = 0; i < operands; i++) {
         const td__graph_value *value =
             node->inputs[i] < 0 ? NULL : td__graph_run_value(p->source->run, node->inputs[i]);
@@ -168,14 +168,14 @@ static bool pass_shape(probing *p, const td__graph_node *node) {
             return false;
         }
         bool one = tensor->count == 1 && tensor->shape.rank <= 1;
-        if (of && !one &&
-            (!value->plain != !made->plain || !td_shape_equal(&of->shape, &tensor->shape))) {
+        if (kept && !one &&
+            (!value->plain != !made->plain || !td_shape_equal(&kept->shape, &tensor->shape))) {
             return false;
         }
-        made = of && one ? made : value;
-        of = of && one ? of : tensor;
+        made = kept && one ? made : value;
+        kept = kept && one ? kept : tensor;
     }
-    if (size_of(of) < LARGE || size_of(of) > p->zero_bytes) {
+    if (size_of(kept) < LARGE || size_of(kept) > p->zero_bytes) {
         return false;
     }
     *td__graph_run_value(p->source->run, node->outputs[0]) = *made;
@@ -197,7 +197,7 @@ static td_status probe_node(probing *p, size_t index) {
         if (v >= 0) { /* forms of it that the operator asked for are the tape's */
             *td__graph_run_value(source->run, v) = p->kept[v];
             if (source->facts[v].user == (int32_t)index) {
-                let_go(p, v);
+                release_value(p, v);
             }
         }
     }
@@ -223,10 +223,10 @@ static td_status give_input(probing *p) {
         return status;
     }
     size_t bytes = (size_t)count * td_dtype_size(dtype);
-    if (count > MOST_ELEMENTS) {
+    if (count > MAX_ELEMENTS) {
         return td_error_set(p->error, TD_RANGE,
                             "its input has %lld elements, at most %lld are tried", (long long)count,
-                            (long long)MOST_ELEMENTS);
+                            (long long)MAX_ELEMENTS);
     }
     if (bytes > p->zero_bytes) {
         return td_error_set(p->error, TD_MEMORY, "its input takes more than %zu MiB",
@@ -274,12 +274,12 @@ static void take_parameters(const probing *p) {
 }
 
 static size_t largest_parameter(const td__graph_source *source) {
-    int64_t most = 1;
+    int64_t max = 1;
     for (size_t v = 0; v < source->graph->value_count; v++) {
         const td_tensor *tensor = source->graph->values[v].constant.tensor;
-        most = source->facts[v].parameter && tensor->count > most ? tensor->count : most;
+        max = source->facts[v].parameter && tensor->count > max ? tensor->count : max;
     }
-    return (size_t)most * sizeof(float);
+    return (size_t)max * sizeof(float);
 }
 
 static td_status probe_with(td__graph_source *source, int64_t batch, int64_t any, bool again,
@@ -295,7 +295,7 @@ static td_status probe_with(td__graph_source *source, int64_t batch, int64_t any
                             error);
     p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
     size_t parameter = largest_parameter(source);
-    p.zero_bytes = MOST_ZEROS;
+    p.zero_bytes = MAX_ZEROS;
     do {
         p.zeros =
             mmap(NULL, p.zero_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -322,7 +322,7 @@ static td_status probe_with(td__graph_source *source, int64_t batch, int64_t any
         status = source->skip[n] ? TD_OK : probe_node(&p, n);
     }
     for (size_t v = 0; p.kept && v < graph->value_count; v++) {
-        let_go(&p, (int32_t)v);
+        release_value(&p, (int32_t)v);
     }
     if (p.kept) {
         take_parameters(&p);

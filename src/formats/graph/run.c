@@ -26,7 +26,7 @@ struct td__graph_run {
     int64_t declared, batch;  /* what the file says and what is given; equal when not known */
     td__graph_run **inner;    /* of the graphs in its nodes */
     td__graph_run *outermost; /* itself, where it is */
-    int64_t work, most_work;  /* of the outermost: done in inner ones, in elements read */
+    int64_t work, max_work;   /* of the outermost: done in inner ones, in elements read */
 };
 
 /* --- making one --------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ typedef struct missing_operator {
     size_t first, count;
 } missing_operator;
 
-enum { MOST_MISSING = 32 }; /* more would not fit into an error */
+enum { MAX_MISSING = 32 }; /* more would not fit into an error */
 
 static bool is_same(const td__graph_node *a, const td__graph_node *b) {
     return strcmp(a->op_type, b->op_type) == 0 && strcmp(a->domain, b->domain) == 0;
@@ -45,7 +45,7 @@ static bool is_same(const td__graph_node *a, const td__graph_node *b) {
 
 /* Of a graph and those in its nodes; kinds have been found before. */
 static size_t find_missing(const td__graph *graph, size_t kinds,
-                           missing_operator missing[MOST_MISSING]) {
+                           missing_operator missing[MAX_MISSING]) {
     for (size_t i = 0; i < graph->node_count; i++) {
         const td__graph_node *node = &graph->nodes[i];
         bool known = td__graph_find_operator(node->domain, node->op_type, graph->opset);
@@ -53,7 +53,7 @@ static size_t find_missing(const td__graph *graph, size_t kinds,
         while (!known && k < kinds && !is_same(missing[k].node, node)) {
             k++;
         }
-        if (!known && k < MOST_MISSING) {
+        if (!known && k < MAX_MISSING) {
             missing[k] = k == kinds ? (missing_operator){node, i, 1} : missing[k];
             missing[k].count += k < kinds;
             kinds += k == kinds;
@@ -100,9 +100,9 @@ static td_status check_counts(const td__graph_node *node, const td__graph_operat
                               td_error *error) {
     size_t given = node->input_count - node->capture_count;
     bool inputs =
-        given >= known->least_inputs && (known->most_inputs == 255 || given <= known->most_inputs);
-    bool outputs = known->most_outputs == 255 || node->output_count <= known->most_outputs;
-    for (size_t i = 0; inputs && i < known->least_inputs; i++) {
+        given >= known->min_inputs && (known->max_inputs == 255 || given <= known->max_inputs);
+    bool outputs = known->max_outputs == 255 || node->output_count <= known->max_outputs;
+    for (size_t i = 0; inputs && i < known->min_inputs; i++) {
         inputs = node->inputs[i] >= 0;
     }
     if (inputs && outputs) {
@@ -115,7 +115,7 @@ static td_status check_counts(const td__graph_node *node, const td__graph_operat
 
 static td_status find_operators(td__graph_run *run, td_error *error) {
     const td__graph *graph = run->graph;
-    missing_operator missing[MOST_MISSING];
+    missing_operator missing[MAX_MISSING];
     size_t kinds = find_missing(graph, 0, missing);
     if (kinds) {
         return refuse(graph, missing, kinds, error);
@@ -167,7 +167,7 @@ static td__graph_run *create(const td__graph *graph, td__graph_run *outermost, t
     if (run) {
         run->graph = graph;
         run->outermost = outermost ? outermost : run;
-        run->most_work = TD__GRAPH_WORK;
+        run->max_work = TD__GRAPH_WORK;
         run->inner = td__calloc(graph->inner_count + 1, sizeof(td__graph_run *));
         run->operators = td__calloc(graph->node_count + 1, sizeof *run->operators);
         run->values = td__calloc(graph->value_count + 1, sizeof *run->values);
@@ -239,7 +239,7 @@ void td__graph_run_set_batch(td__graph_run *run, int64_t declared, int64_t batch
 }
 
 void td__graph_run_set_work(td__graph_run *run, int64_t elements) {
-    run->most_work = elements;
+    run->max_work = elements;
 }
 
 void td__graph_run_begin(td__graph_run *run) {
@@ -279,9 +279,9 @@ static bool charge(td__graph_call *call, int64_t elements) {
         return true;
     }
     all->work += elements;
-    return all->work <= all->most_work ||
+    return all->work <= all->max_work ||
            td__graph_fail(call, TD_RANGE, "the loop around it takes too long: over %lld steps",
-                          (long long)all->most_work);
+                          (long long)all->max_work);
 }
 
 /* Text and sequences only reach operators that know them: what others made of them would be neither. */
@@ -304,7 +304,7 @@ static bool run_node(td__graph_run *run, td_tape *tape, size_t index) {
                            .opset = run->graph->opset,
                            .step = step && step->ends ? step : NULL};
     if (step && step->inside) {
-        td__graph_let_go(&call, run->plan, step);
+        td__graph_release_inputs(&call, run->plan, step);
         return true;
     }
     int64_t elements = 2048; /* what any node costs */
@@ -332,7 +332,7 @@ static bool run_node(td__graph_run *run, td_tape *tape, size_t index) {
         return false;
     }
     if (step) {
-        td__graph_let_go(&call, run->plan, step);
+        td__graph_release_inputs(&call, run->plan, step);
     }
     return true;
 }
@@ -439,18 +439,18 @@ td_tensor *td__graph_value_plain(td__graph_call *call, td__graph_value *value) {
 }
 
 /* The plain form in another order. */
-static td_tensor *reorder(td__graph_call *call, size_t i, int32_t least,
+static td_tensor *reorder(td__graph_call *call, size_t i, int32_t min,
                           void (*order_of)(int32_t, int32_t[TD_MAX_RANK])) {
     td_tensor *plain = td__graph_plain(call, i);
     if (!plain) {
         return NULL;
     }
-    if (plain->dtype != TD_FLOAT32 || plain->shape.rank < least) {
+    if (plain->dtype != TD_FLOAT32 || plain->shape.rank < min) {
         char text[TD_SHAPE_TEXT_SIZE];
         (void)td__graph_fail(call, TD_BAD_SHAPE,
                              "input %zu is %s %s, it must be float of rank %d or more", i,
                              td__graph_type_name(td__graph_input(call, i)->type),
-                             td_shape_text(&plain->shape, text), (int)least);
+                             td_shape_text(&plain->shape, text), (int)min);
         return NULL;
     }
     int32_t order[TD_MAX_RANK];
@@ -589,10 +589,10 @@ static const td__op opaque_op = {.name = "operator", .backward = refuse_gradient
 
 bool td__graph_output_opaque(td__graph_call *call, size_t i, td__graph_type type,
                              td_tensor *tensor) {
-    enum { MOST = 8, TEXT = 160 };
-    td_tensor *inputs[MOST];
+    enum { MAX_SHOWN = 8, TEXT = 160 };
+    td_tensor *inputs[MAX_SHOWN];
     int32_t count = 0;
-    for (size_t k = 0; k < td__graph_input_count(call) && count < MOST; k++) {
+    for (size_t k = 0; k < td__graph_input_count(call) && count < MAX_SHOWN; k++) {
         const td__graph_value *value = td__graph_input(call, k);
         if (value && value->plain && value->plain->dtype == TD_FLOAT32) {
             inputs[count++] = value->plain;

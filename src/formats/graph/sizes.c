@@ -46,7 +46,7 @@ static td__graph_size symbol_of(td__graph_sizes *sizes, td__graph_symbol describ
     }
     td__graph_size size = td__graph_any_size(sizes);
     described.symbol = size.symbol;
-    if (sizes->count < TD__GRAPH_MOST_SYMBOLS) {
+    if (sizes->count < TD__GRAPH_MAX_SYMBOLS) {
         sizes->made[sizes->count++] = described;
     }
     return size;
@@ -95,13 +95,13 @@ td__graph_size td__graph_size_divide(td__graph_sizes *sizes, td__graph_size a, i
 
 /* --- products taken apart ----------------------------------------------------------------- */
 
-enum { MOST_FACTORS = 32 };
+enum { MAX_FACTORS = 32 };
 
 typedef struct factors {
     int64_t number;
     size_t count;
-    td__graph_size all[MOST_FACTORS]; /* symbols, and sums with such */
-    bool lost;                        /* there are more */
+    td__graph_size all[MAX_FACTORS]; /* symbols, and sums with such */
+    bool lost;                       /* there are more */
 } factors;
 
 /* Symbols are made of ones before them: it ends. */
@@ -121,7 +121,7 @@ static void take_apart(const td__graph_sizes *sizes, td__graph_size size, factor
     if (made && made->b) {
         take_apart(sizes, (td__graph_size){made->a, 1, 0}, f);
         take_apart(sizes, (td__graph_size){made->b, 1, 0}, f);
-    } else if (f->count == MOST_FACTORS) {
+    } else if (f->count == MAX_FACTORS) {
         f->lost = true;
     } else {
         f->all[f->count++] = size;

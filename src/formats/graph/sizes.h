@@ -14,7 +14,7 @@ typedef struct td__graph_size {
     int64_t times, plus;
 } td__graph_size;
 
-enum { TD__GRAPH_MOST_SYMBOLS = 256 }; /* that are remembered with what they were made of */
+enum { TD__GRAPH_MAX_SYMBOLS = 256 }; /* that are remembered with what they were made of */
 
 /* (times × a + plus) / over, rounded down; or a × b. */
 typedef struct td__graph_symbol {
@@ -24,7 +24,7 @@ typedef struct td__graph_symbol {
 typedef struct td__graph_sizes {
     int64_t last; /* symbol that was given out */
     size_t count;
-    td__graph_symbol made[TD__GRAPH_MOST_SYMBOLS];
+    td__graph_symbol made[TD__GRAPH_MAX_SYMBOLS];
 } td__graph_sizes;
 
 static inline td__graph_size td__onnx_number(int64_t number) {

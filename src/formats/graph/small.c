@@ -10,7 +10,7 @@
 typedef struct small {
     int digits;        /* after the first */
     int bias;          /* of the exponent */
-    float most;        /* the largest finite number */
+    float max;         /* the largest finite number */
     float beyond;      /* what is larger, unless it is cut to the largest */
     bool one_zero;     /* -0 is not a number */
     unsigned specials; /* magnitudes from here on are infinite or no numbers */
@@ -27,7 +27,7 @@ static const small smalls[] = {
 };
 
 static const small *find(td__graph_type type) {
-    bool known = (size_t)type < sizeof smalls / sizeof *smalls && smalls[type].most > 0;
+    bool known = (size_t)type < sizeof smalls / sizeof *smalls && smalls[type].max > 0;
     return known ? &smalls[type] : NULL;
 }
 
@@ -76,13 +76,13 @@ float td__graph_small_round(td__graph_type type, float value, bool saturate, cha
     if (isnan(value)) {
         return isnan(s->beyond) || isinf(s->beyond) ? value : -0.0f;
     }
-    if (magnitude <= s->most * 2) {
-        int exponent = magnitude > 0 ? ilogbf(magnitude) : 0, least = 1 - s->bias;
-        float digit = ldexpf(1, (exponent > least ? exponent : least) - s->digits);
+    if (magnitude <= s->max * 2) {
+        int exponent = magnitude > 0 ? ilogbf(magnitude) : 0, min = 1 - s->bias;
+        float digit = ldexpf(1, (exponent > min ? exponent : min) - s->digits);
         magnitude = rintf(magnitude / digit) * digit;
     }
-    if (magnitude > s->most) {
-        magnitude = saturate ? s->most : s->beyond;
+    if (magnitude > s->max) {
+        magnitude = saturate ? s->max : s->beyond;
     }
     return magnitude == 0 && s->one_zero ? 0 : copysignf(magnitude, value);
 }

@@ -95,8 +95,8 @@ static void share(td__graph_value *from, td__graph_value *to) {
     }
 }
 
-void td__graph_let_go(td__graph_call *call, const td__graph_plan *plan,
-                      const td__graph_step *step) {
+void td__graph_release_inputs(td__graph_call *call, const td__graph_plan *plan,
+                              const td__graph_step *step) {
     const td__graph_node *node = call->node;
     for (size_t o = 0; o < node->output_count && !step->inside; o++) {
         int32_t made = o == 0 ? step->output : node->outputs[o];

@@ -77,8 +77,8 @@ static float round_float16(float value) {
         return isnan(value) ? value : copysignf(INFINITY, value);
     }
     uint32_t exponent = td__bits_of(magnitude) & 0x7f800000;
-    uint32_t least = 113u << 23; /* of 2^-14: below, a half is subnormal */
-    float digit = td__float_of((exponent > least ? exponent : least) + (13u << 23));
+    uint32_t min = 113u << 23; /* of 2^-14: below, a half is subnormal */
+    float digit = td__float_of((exponent > min ? exponent : min) + (13u << 23));
     return copysignf(magnitude + digit - digit, value);
 }
 

@@ -84,11 +84,11 @@ static td_status read_layout(grid *chunks, uint64_t *tree, td_error *error) {
     unsigned rank = td__h5_byte(&layout);
     *tree = td__h5_offset(&layout);
     chunks->bytes = set->type.size;
-    uint64_t most = td__h5_unpacked_maximum(set->file);
+    uint64_t max = td__h5_unpacked_maximum(set->file);
     bool good = rank == (unsigned)set->shape.rank + 1 && rank > 1;
     for (unsigned d = 0; good && d < rank - 1; d++) {
         uint64_t size = td__h5_number(&layout, 4);
-        good = size > 0 && size <= most / chunks->bytes;
+        good = size > 0 && size <= max / chunks->bytes;
         chunks->bytes *= good ? size : 1;
         chunks->dims[d] = (int64_t)size;
     }

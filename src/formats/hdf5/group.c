@@ -41,8 +41,8 @@ static td__h5_cursor local_heap(const td__hdf5 *file, uint64_t address) {
  * than a name may be long. */
 static const char *heap_text(td__h5_cursor heap, uint64_t offset, size_t *size) {
     td__h5_skip(&heap, offset);
-    size_t most = heap.bad ? 0 : td__h5_left(&heap);
-    const uint8_t *end = memchr(heap.at, 0, most < TD__H5_NAME_SIZE ? most : TD__H5_NAME_SIZE);
+    size_t max = heap.bad ? 0 : td__h5_left(&heap);
+    const uint8_t *end = memchr(heap.at, 0, max < TD__H5_NAME_SIZE ? max : TD__H5_NAME_SIZE);
     *size = end ? (size_t)(end - heap.at) : 0;
     return end ? (const char *)heap.at : NULL;
 }

@@ -6,7 +6,7 @@ enum {
     DEPTH = 64,
     ATTRIBUTE_BYTES = 65000, /* a header message's size has two bytes */
     HEAP_BYTES = 65536,      /* a heap that has as many is full; objects are told by two bytes */
-    HEAP_LEAST = 4096,       /* libhdf5 wants no less */
+    HEAP_MIN = 4096,         /* libhdf5 wants no less */
     OBJECT_HEAD = 16,
 };
 
@@ -147,8 +147,8 @@ void td__h5_texts_end(td__hdf5_maker *maker) {
         return;
     }
     size_t used = texts->size - maker->heap_at;
-    if (used < HEAP_LEAST) { /* the rest is one free object, if that has room for its head */
-        size_t rest = HEAP_LEAST - used;
+    if (used < HEAP_MIN) { /* the rest is one free object, if that has room for its head */
+        size_t rest = HEAP_MIN - used;
         uint8_t *head = td__h5_extend(texts, rest);
         if (head && rest >= OBJECT_HEAD) {
             td__h5_encode(head + 8, rest, 8);

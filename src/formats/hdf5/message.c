@@ -95,9 +95,9 @@ static bool remember_block(td__h5_messages *walk, td__h5_cursor body, td_error *
 }
 
 bool td__h5_messages_next(td__h5_messages *walk, td__h5_message *message, td_error *error) {
-    size_t least = walk->version2 ? (walk->ordered ? 6 : 4) : 8;
+    size_t min = walk->version2 ? (walk->ordered ? 6 : 4) : 8;
     while (!walk->status) {
-        if (td__h5_left(&walk->block) < least) { /* what is left, if anything, is a gap */
+        if (td__h5_left(&walk->block) < min) { /* what is left, if anything, is a gap */
             if (walk->pending_count == 0 || !continue_block(walk, error)) {
                 return false;
             }

@@ -281,7 +281,7 @@ static td_status write_values(const td__h5_node *array, td__hdf5_write *write, v
     td_status status = td__view_to_file(&array->view, &view, error);
     if (!status) {
         status = write(user, view.data, array->bytes, error);
-        td__view_let_go(&view);
+        td__view_release(&view);
     }
     return status;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8 };
+enum { MAX_DEPTH = 8 };
 
 TD_PRINTF(2, 3) static void refuse(td__keras_call *call, const char *format, ...) {
     if (!*call->reason) {
@@ -72,7 +72,7 @@ static void read_arguments(td__keras_call *call, const json_t *value, int depth)
     const json_t *tensor = tensor_of(value);
     if (tensor) {
         add_tensor(call, tensor, call->count);
-    } else if (json_is_array(value) && depth < MOST_DEPTH) {
+    } else if (json_is_array(value) && depth < MAX_DEPTH) {
         for (size_t i = 0; i < json_array_size(value); i++) {
             read_arguments(call, json_array_get(value, i), depth + 1);
         }

@@ -26,9 +26,9 @@ static const td__keras_option operation[] = {{"function", TD__KERAS_IGNORED, NUL
 /* --- what tables cannot say --------------------------------------------------------------- */
 
 /* Of the first key that is there; otherwise where that is null or none. */
-static double number_of(const json_t *config, const char *key, double otherwise) {
+static double number_of(const json_t *config, const char *key, double fallback) {
     const json_t *value = json_object_get(config, key);
-    return json_is_number(value) ? json_number_value(value) : otherwise;
+    return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
 /* A slope of 0 is a relu; our own 0 would mean the default. */
@@ -45,9 +45,9 @@ static void add_leaky(td__keras_settings *settings, const char *function, double
 static void adapt_relu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
     (void)input;
     double slope = number_of(config, "negative_slope", 0);
-    double most = number_of(config, "max_value", INFINITY);
-    bool capped = most == 6 && slope == 0;
-    if (number_of(config, "threshold", 0) != 0 || !(isinf(most) || capped)) {
+    double max = number_of(config, "max_value", INFINITY);
+    bool capped = max == 6 && slope == 0;
+    if (number_of(config, "threshold", 0) != 0 || !(isinf(max) || capped)) {
         return;
     }
     settings->kind = "activation";
@@ -107,7 +107,7 @@ static const td__keras_class *adapt_wrapped(const json_t *config, td__keras_sett
             continue; /* an initialiser: it changes no loaded weights */
         }
         if (value.kind == TD_VALUE_NUMBERS) {
-            if (settings->used + value.count > TD__KERAS_MOST_NUMBERS) {
+            if (settings->used + value.count > TD__KERAS_MAX_NUMBERS) {
                 td__keras_settings_refuse(settings, "it has too many numbers");
                 return inner;
             }
@@ -219,8 +219,8 @@ const td__keras_class *td__keras_class_find(const char *name) {
     return found ? found : find_class(own, TD__COUNT(own), name);
 }
 
-td__keras_storage td__keras_class_storage(const td__keras_class *of) {
-    return of->kind->keras.storage;
+td__keras_storage td__keras_class_storage(const td__keras_class *keras_class) {
+    return keras_class->kind->keras.storage;
 }
 
 const td__keras_class *td__keras_class_of(td_layer_kind kind) {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 10000, MOST_DEPTH = 16, MOST_NAME = 255 };
+enum { MAX_LAYERS = 10000, MAX_DEPTH = 16, MAX_NAME = 255 };
 
 static td_status malformed(const td__keras_graph *graph, const char *what, const char *name,
                            td_error *error) {
@@ -31,7 +31,7 @@ void td__keras_refuse(td__keras_graph *graph, const td__keras_entry *entry, cons
             return;
         }
     }
-    if (graph->refused_count < TD__KERAS_MOST_REFUSALS) {
+    if (graph->refused_count < TD__KERAS_MAX_REFUSALS) {
         td__keras_refusal *added = &graph->refused[graph->refused_count++];
         (void)snprintf(added->class_name, sizeof added->class_name, "%s", entry->class_name);
         (void)snprintf(added->name, sizeof added->name, "%s", entry->name);
@@ -84,10 +84,10 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
     if (!class_name || !name) {
         return malformed(graph, "a layer without class_name or name", NULL, error);
     }
-    if (strlen(name) > MOST_NAME || strlen(class_name) > MOST_NAME) {
+    if (strlen(name) > MAX_NAME || strlen(class_name) > MAX_NAME) {
         return malformed(graph, "a name that is too long:", name, error);
     }
-    if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MOST_LAYERS,
+    if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MAX_LAYERS,
                   sizeof *graph->entries)) {
         return td_error_set(error, TD_RANGE, "%s: no memory for more than %zu layers",
                             graph->origin, graph->count);
@@ -127,7 +127,7 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
 }
 
 static td_status append_order(td__keras_graph *graph, int32_t entry, td_error *error) {
-    if (!td__grow(&graph->order, &graph->order_capacity, graph->order_count + 1, MOST_LAYERS,
+    if (!td__grow(&graph->order, &graph->order_capacity, graph->order_count + 1, MAX_LAYERS,
                   sizeof *graph->order)) {
         return out_of_memory(graph, error);
     }
@@ -205,7 +205,7 @@ static bool is_input_layer(const td__keras_entry *entry) {
 
 /* A layer used again is an entry of its own that says whose weights it has. */
 static td_status repeat_entry(td__keras_graph *graph, int32_t *index, td_error *error) {
-    if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MOST_LAYERS,
+    if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MAX_LAYERS,
                   sizeof *graph->entries)) {
         return out_of_memory(graph, error);
     }
@@ -331,7 +331,7 @@ static td_status read_uses(td__keras_graph *graph, const json_t *json, functiona
     size_t count = is_input_layer(entry) ? 1 : json_array_size(nodes);
     model->first[layer] = model->use_count;
     for (size_t k = 0; k < count; k++) {
-        if (!td__grow(&model->uses, &model->use_capacity, model->use_count + 1, MOST_LAYERS,
+        if (!td__grow(&model->uses, &model->use_capacity, model->use_count + 1, MAX_LAYERS,
                       sizeof *model->uses)) {
             return out_of_memory(graph, error);
         }
@@ -497,10 +497,10 @@ static td_status place_all(td__keras_graph *graph, functional *model, size_t las
 
 /* References ["a", 0, 0] in [["a", 0, 0], …] or {"x": ["a", 0, 0]}, most at most; returns how many there
  * are. */
-static size_t references(const json_t *value, const json_t **found, size_t most, size_t count,
+static size_t references(const json_t *value, const json_t **found, size_t max, size_t count,
                          int depth) {
     if (json_is_string(json_array_get(value, 0))) {
-        if (count < most) {
+        if (count < max) {
             found[count] = value;
         }
         return count + 1;
@@ -509,10 +509,10 @@ static size_t references(const json_t *value, const json_t **found, size_t most,
     const char *key;
     json_t *item;
     json_array_foreach((json_t *)value, index, item) {
-        count = depth < 4 ? references(item, found, most, count, depth + 1) : count;
+        count = depth < 4 ? references(item, found, max, count, depth + 1) : count;
     }
     json_object_foreach((json_t *)value, key, item) {
-        count = depth < 4 ? references(item, found, most, count, depth + 1) : count;
+        count = depth < 4 ? references(item, found, max, count, depth + 1) : count;
     }
     return count;
 }
@@ -617,7 +617,7 @@ static td_status read_functional(td__keras_graph *graph, const json_t *config, c
                                  result *out, td_error *error) {
     const json_t *layers = json_object_get(config, "layers");
     size_t count = json_array_size(layers);
-    if (count > MOST_LAYERS) {
+    if (count > MAX_LAYERS) {
         return malformed(graph, "too many layers", NULL, error);
     }
     functional model = {.entry = td__calloc(count + 1, sizeof *model.entry),
@@ -643,7 +643,7 @@ static td_status read_functional(td__keras_graph *graph, const json_t *config, c
 static td_status read_model(td__keras_graph *graph, const char *class_name, const json_t *config,
                             const frame *outer, result *out, td_error *error) {
     frame at = *outer;
-    if (at.depth > MOST_DEPTH) {
+    if (at.depth > MAX_DEPTH) {
         return malformed(graph, "models within models are nested too deeply", NULL, error);
     }
     at.frozen = at.frozen || json_is_false(json_object_get(config, "trainable"));

@@ -36,7 +36,7 @@ typedef struct td__keras_refusal {
     char class_name[64], name[64], reason[TD__KERAS_REASON_SIZE];
     size_t count;
 } td__keras_refusal;
-enum { TD__KERAS_MOST_REFUSALS = 32 };
+enum { TD__KERAS_MAX_REFUSALS = 32 };
 
 typedef struct td__keras_graph {
     const char *origin; /* for messages, borrowed */
@@ -51,7 +51,7 @@ typedef struct td__keras_graph {
     size_t count, capacity;
     int32_t *order; /* entries that are layers, each after those it reads; one output comes last */
     size_t order_count, order_capacity;
-    td__keras_refusal refused[TD__KERAS_MOST_REFUSALS];
+    td__keras_refusal refused[TD__KERAS_MAX_REFUSALS];
     size_t refused_count, refused_layers;
 } td__keras_graph;
 

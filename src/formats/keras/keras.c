@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define BASE ((size_t)24 << 20)
-#define MOST_TEXT ((size_t)8 << 20) /* of a packed configuration, and half the file */
+#define MAX_TEXT ((size_t)8 << 20) /* of a packed configuration, and half the file */
 
 bool td__keras_is_zip(const unsigned char *head, size_t size) {
     return size >= 4 && !memcmp(head, "PK\x03\x04", 4);
@@ -31,7 +31,7 @@ bool td__keras_is_hdf5(const unsigned char *head, size_t size) {
     return size >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
 }
 
-static size_t most_bytes(size_t file_size) {
+static size_t max_bytes(size_t file_size) {
     return file_size < SIZE_MAX / 4 ? BASE + 2 * file_size : file_size;
 }
 
@@ -359,10 +359,10 @@ static td_model *make_layers(td__keras_graph *graph, td_error *error) {
 /* Makes the parameters, unless the file cannot have so many. */
 static td_status make_parameters(td_model *model, const td__keras_graph *graph, size_t file_size,
                                  td_error *error) {
-    size_t most = most_bytes(file_size) / sizeof(float), elements = 0;
+    size_t max = max_bytes(file_size) / sizeof(float), elements = 0;
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         size_t more = (size_t)td_model_layer(model, i)->parameter_elements;
-        if (more > most - elements) {
+        if (more > max - elements) {
             return td_error_set(error, TD_RANGE,
                                 "%s: layer '%s' needs more parameters than a file of %zu bytes has",
                                 graph->origin, td_model_layer(model, i)->name, file_size);
@@ -407,14 +407,14 @@ bool td__keras_is_version2(const char *version) {
 
 /* {"keras_version": "2.15.0", …}; a file without is taken for Keras 3's. */
 static td_status read_metadata(const td__zip *zip, bool *keras2, td_error *error) {
-    const size_t most = TD__KERAS_METADATA_MAXIMUM;
+    const size_t max = TD__KERAS_METADATA_MAXIMUM;
     td__zip_member member = {0};
     *keras2 = false;
     if (!td__zip_find(zip, TD__KERAS_METADATA)) {
         return TD_OK;
     }
-    td_status status = td__zip_read(zip, TD__KERAS_METADATA, most, true, &member, error);
-    if (status || member.size > most) {
+    td_status status = td__zip_read(zip, TD__KERAS_METADATA, max, true, &member, error);
+    if (status || member.size > max) {
         return status ? status
                       : td_error_set(error, TD_RANGE, "%s: its metadata.json is too large",
                                      zip->origin);
@@ -436,7 +436,7 @@ static json_t *read_config(const td__zip *zip, td_error *error) {
                      zip->origin, has_config ? "model.weights.h5" : "config.json");
         return NULL;
     }
-    if (td__zip_read(zip, "config.json", MOST_TEXT + zip->size / 2, true, &member, error)) {
+    if (td__zip_read(zip, "config.json", MAX_TEXT + zip->size / 2, true, &member, error)) {
         return NULL;
     }
     json_t *config =
@@ -458,7 +458,7 @@ static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_
     td_model *model = config ? td__keras_make(&graph, &config, path, keras2, size, error) : NULL;
     if (model) {
         td_status status =
-            td__zip_read(&zip, "model.weights.h5", most_bytes(size), false, &member, error);
+            td__zip_read(&zip, "model.weights.h5", max_bytes(size), false, &member, error);
         td__hdf5 *file = status ? NULL : td__hdf5_open(member.data, member.size, path, error);
         status = file ? td__keras_weights_read(model, &graph, file, error) : TD_FORMAT;
         td__hdf5_close(file);

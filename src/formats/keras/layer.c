@@ -36,7 +36,7 @@ static void refuse_value(td__keras_settings *settings, const char *key, const js
 /* --- values ------------------------------------------------------------------------------- */
 
 void td__keras_settings_add(td__keras_settings *settings, const char *key, td_value value) {
-    if (settings->count < TD__KERAS_MOST_SETTINGS) {
+    if (settings->count < TD__KERAS_MAX_SETTINGS) {
         settings->items[settings->count++] = (td_setting){key, value};
     } else {
         td__keras_settings_refuse(settings, "it has too many options");
@@ -54,7 +54,7 @@ void td__keras_settings_text(td__keras_settings *settings, const char *key, cons
 static bool read_numbers(const json_t *value, const char *key, td__keras_settings *settings) {
     size_t count = json_array_size(value);
     if (!json_is_array(value) || count > TD_MAX_RANK ||
-        settings->used + count > TD__KERAS_MOST_NUMBERS) {
+        settings->used + count > TD__KERAS_MAX_NUMBERS) {
         return false;
     }
     double *numbers = settings->numbers + settings->used;
@@ -75,7 +75,7 @@ static bool read_numbers(const json_t *value, const char *key, td__keras_setting
 static bool read_batch_shape(const json_t *value, const char *key, td__keras_settings *settings) {
     size_t count = json_array_size(value);
     if (count < 2 || count > TD_MAX_RANK || !json_is_null(json_array_get(value, 0)) ||
-        settings->used + count > TD__KERAS_MOST_NUMBERS) {
+        settings->used + count > TD__KERAS_MAX_NUMBERS) {
         return false;
     }
     double *numbers = settings->numbers + settings->used;
@@ -162,7 +162,7 @@ static void read_initializer(const json_t *value, const char *key, td__keras_set
     size_t count, used = 0;
     const td__field *fields = td__initializer_fields((td_initializer_kind)word, &count);
     td_setting *inner = settings->inner + settings->inner_count;
-    for (size_t i = 0; i < count && settings->inner_count + used < TD__KERAS_MOST_INNER; i++) {
+    for (size_t i = 0; i < count && settings->inner_count + used < TD__KERAS_MAX_INNER; i++) {
         used += read_initializer_option(&fields[i], json_object_get(config, fields[i].key),
                                         &inner[used]);
     }

@@ -15,23 +15,23 @@ typedef struct td__keras_class td__keras_class;
 
 /* NULL when we have nothing like it. */
 const td__keras_class *td__keras_class_find(const char *name);
-td__keras_storage td__keras_class_storage(const td__keras_class *of);
+td__keras_storage td__keras_class_storage(const td__keras_class *keras_class);
 
 enum {
-    TD__KERAS_MOST_INNER = 32,
-    TD__KERAS_MOST_SETTINGS = 32,
-    TD__KERAS_MOST_NUMBERS = 64,
+    TD__KERAS_MAX_INNER = 32,
+    TD__KERAS_MAX_SETTINGS = 32,
+    TD__KERAS_MAX_NUMBERS = 64,
     TD__KERAS_REASON_SIZE = 160
 };
 
 /* Options in the form td_model_add takes; texts are borrowed from the configuration. */
 typedef struct td__keras_settings {
     const char *kind;
-    td_setting items[TD__KERAS_MOST_SETTINGS];
+    td_setting items[TD__KERAS_MAX_SETTINGS];
     size_t count;
-    double numbers[TD__KERAS_MOST_NUMBERS];
-    size_t used;                            /* of numbers */
-    td_setting inner[TD__KERAS_MOST_INNER]; /* of choices: initialisers */
+    double numbers[TD__KERAS_MAX_NUMBERS];
+    size_t used;                           /* of numbers */
+    td_setting inner[TD__KERAS_MAX_INNER]; /* of choices: initialisers */
     size_t inner_count;
     char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
 } td__keras_settings;

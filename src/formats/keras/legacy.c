@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_SIZE = 2048, MOST_PARTS = 64 };
+enum { PATH_SIZE = 2048, MAX_PARTS = 64 };
 
 typedef struct weights_reader {
     td_model *model;
@@ -19,8 +19,8 @@ typedef struct weights_reader {
 
 /* An attribute that is a list of texts, or several where it was too long for one: NAME0, NAME1, … */
 typedef struct texts {
-    char **part[MOST_PARTS]; /* each one block */
-    size_t count[MOST_PARTS];
+    char **part[MAX_PARTS]; /* each one block */
+    size_t count[MAX_PARTS];
     size_t parts, total;
 } texts;
 
@@ -57,7 +57,7 @@ static td_status read_texts(const weights_reader *reader, td__hdf5_object object
     if (status || list->parts) {
         return status;
     }
-    for (size_t i = 0; i < MOST_PARTS && list->parts == i && !status; i++) {
+    for (size_t i = 0; i < MAX_PARTS && list->parts == i && !status; i++) {
         char numbered[64];
         (void)snprintf(numbered, sizeof numbered, "%s%zu", name, i);
         status = read_part(reader, object, numbered, list, error);

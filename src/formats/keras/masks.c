@@ -30,7 +30,7 @@ typedef struct expression {
     double number;
 } expression;
 
-enum { NOT_MASK = -1, UNKNOWN = -2, MOST_EXPRESSIONS = 1 << 20 };
+enum { NOT_MASK = -1, UNKNOWN = -2, MAX_EXPRESSIONS = 1 << 20 };
 
 typedef struct finder {
     td__keras_masked *calls;
@@ -48,7 +48,7 @@ static int32_t express(finder *f, mask_form form, int32_t a, int32_t b, double n
             return (int32_t)i;
         }
     }
-    if (!td__grow(&f->expressions, &f->capacity, f->expression_count + 1, MOST_EXPRESSIONS,
+    if (!td__grow(&f->expressions, &f->capacity, f->expression_count + 1, MAX_EXPRESSIONS,
                   sizeof *f->expressions)) {
         f->failed = true;
         return NOT_MASK;
@@ -97,15 +97,15 @@ static int32_t not_equal(finder *f, const td__keras_masked *c) {
 }
 
 static int32_t any(finder *f, const td__keras_masked *c) {
-    int32_t of = f->found[c->call->inputs[0]];
+    int32_t source = f->found[c->call->inputs[0]];
     bool last = number_of(c->entry->config, "axis", 0) == -1 &&
                 !json_is_true(json_object_get(c->entry->config, "keepdims"));
     if (!last) {
         return NOT_MASK;
     }
-    return form_of(f, of) == WIDE ? f->expressions[of].a
-           : form_of(f, of) == DIFFERS
-               ? express(f, STEPS, f->expressions[of].a, 0, f->expressions[of].number)
+    return form_of(f, source) == WIDE ? f->expressions[source].a
+           : form_of(f, source) == DIFFERS
+               ? express(f, STEPS, f->expressions[source].a, 0, f->expressions[source].number)
                : NOT_MASK;
 }
 
@@ -146,8 +146,8 @@ static int32_t join(finder *f, size_t count, const int32_t *masks, double axis) 
 static int32_t concatenate(finder *f, const td__keras_masked *c) {
     int32_t masks[TD_MAX_FROM];
     for (size_t k = 0; k < c->call->count; k++) {
-        int32_t of = f->found[c->call->inputs[k]];
-        masks[k] = form_of(f, of) == WIDE ? f->expressions[of].a : NOT_MASK;
+        int32_t source = f->found[c->call->inputs[k]];
+        masks[k] = form_of(f, source) == WIDE ? f->expressions[source].a : NOT_MASK;
     }
     return wide(f, join(f, c->call->count, masks, number_of(c->entry->config, "axis", -1)));
 }

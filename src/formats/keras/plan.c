@@ -228,14 +228,14 @@ static size_t merge_uses(const td_model *model, nodes *n) {
 
 static td_status order_layers(td__keras_plan *plan, const char *path, td_error *error) {
     size_t count = td_model_layer_count(plan->model);
-    size_t most = 0; /* of each layer itself and its mask's operations */
+    size_t max = 0; /* of each layer itself and its mask's operations */
     for (size_t i = 0; i < count; i++) {
-        most += 4 + 3 * td_model_layer(plan->model, i)->input_count;
+        max += 4 + 3 * td_model_layer(plan->model, i)->input_count;
     }
-    nodes n = {.items = td__calloc(most + 1, sizeof *n.items),
+    nodes n = {.items = td__calloc(max + 1, sizeof *n.items),
                .of_layer = td__calloc(count + 1, sizeof *n.of_layer),
                .masks = td__calloc(count + 1, sizeof *n.masks)};
-    size_t *stack = td__calloc(most + 1, sizeof *stack);
+    size_t *stack = td__calloc(max + 1, sizeof *stack);
     plan->layers = td__calloc(count + 1, sizeof *plan->layers);
     td_status status = TD_OK;
     if (!plan->layers || !n.items || !n.of_layer || !n.masks || !stack) {

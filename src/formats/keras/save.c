@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_BYTES (UINT32_MAX - ((uint64_t)1 << 20)) /* of a zip archive, with its directory */
+#define MAX_BYTES (UINT32_MAX - ((uint64_t)1 << 20)) /* of a zip archive, with its directory */
 
 static void add_layer(td__hdf5_maker *maker, const td_model *model,
                       const td__keras_plan_layer *planned) {
@@ -68,7 +68,7 @@ static td_status publish(const char *path, const char *config, const char *metad
     const char *name;
     uint64_t size = 0;
     td_status sized = td__hdf5_size(maker, &size, error);
-    if (sized || size + strlen(config) + strlen(metadata) > MOST_BYTES) {
+    if (sized || size + strlen(config) + strlen(metadata) > MAX_BYTES) {
         return sized ? sized
                      : td_error_set(error, TD_RANGE,
                                     "%s: more than 4 GiB are not written as .keras; "

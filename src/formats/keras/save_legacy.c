@@ -13,15 +13,15 @@
 #define WEIGHTS "model_weights"
 #define KERAS_VERSION "3.0.0" /* the oldest that knows all that is written */
 
-enum { PATH_SIZE = 1024, MOST_WEIGHTS = 64 };
+enum { PATH_SIZE = 1024, MAX_WEIGHTS = 64 };
 
 /* The layer's group, its weights and their names; what is trained comes first. */
 static void add_layer(td__hdf5_maker *maker, const td_model *model, const td_layer_info *layer) {
-    char names[MOST_WEIGHTS][PATH_SIZE / 2], path[2 * PATH_SIZE];
-    const char *listed[MOST_WEIGHTS];
+    char names[MAX_WEIGHTS][PATH_SIZE / 2], path[2 * PATH_SIZE];
+    const char *listed[MAX_WEIGHTS];
     size_t count = 0;
     for (int averages = 0; averages < 2; averages++) {
-        for (size_t i = 0; i < layer->parameter_count && count < MOST_WEIGHTS; i++) {
+        for (size_t i = 0; i < layer->parameter_count && count < MAX_WEIGHTS; i++) {
             const td_parameter_info *parameter =
                 td_model_parameter_at(model, layer->first_parameter + i);
             if (parameter->moving_average != averages) {

@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    MOST_NODES = 1 << 20,
-    MOST_STEPS = 1 << 27, /* of searches, so that no file takes minutes */
+    MAX_NODES = 1 << 20,
+    MAX_STEPS = 1 << 27, /* of searches, so that no file takes minutes */
     NAME_SIZE = 256
 };
 
@@ -67,7 +67,7 @@ static td_status read_graph(saved *s, td_error *error) {
         if (field.number != NODES || field.wire != TD__BYTES) {
             continue;
         }
-        if (!td__grow(&s->nodes, &s->capacity, s->count + 1, MOST_NODES, sizeof *s->nodes)) {
+        if (!td__grow(&s->nodes, &s->capacity, s->count + 1, MAX_NODES, sizeof *s->nodes)) {
             return td_error_set(error, TD_MEMORY, "%s: out of memory, or too many objects",
                                 s->path);
         }
@@ -107,10 +107,10 @@ static bool next_child(const saved *s, td__proto *message, size_t *child, td__pr
     return false;
 }
 
-static bool find_child(saved *s, size_t of, const char *name, size_t *child) {
-    td__proto message = s->nodes[of].message;
+static bool find_child(saved *s, size_t parent, const char *name, size_t *child) {
+    td__proto message = s->nodes[parent].message;
     td__proto_field local;
-    while (s->steps < MOST_STEPS && next_child(s, &message, child, &local)) {
+    while (s->steps < MAX_STEPS && next_child(s, &message, child, &local)) {
         s->steps++;
         if (is_text(&local, name)) {
             return true;
@@ -120,10 +120,10 @@ static bool find_child(saved *s, size_t of, const char *name, size_t *child) {
 }
 
 /* A model's layer by its own name; its children are layer-0, layer-1, …. */
-static bool find_layer(saved *s, size_t of, const char *name, size_t *child) {
-    td__proto message = s->nodes[of].message;
+static bool find_layer(saved *s, size_t parent, const char *name, size_t *child) {
+    td__proto message = s->nodes[parent].message;
     td__proto_field local;
-    while (s->steps < MOST_STEPS && next_child(s, &message, child, &local)) {
+    while (s->steps < MAX_STEPS && next_child(s, &message, child, &local)) {
         s->steps++;
         const char *own = s->nodes[*child].name;
         if (own && local.size > 6 && !memcmp(local.data, "layer-", 6) && !strcmp(own, name)) {
@@ -265,7 +265,7 @@ static td_status read_variable(saved *s, const td__keras_entry *entry, size_t li
     td_status status = td__bundle_view(&s->bundle, values, &view, error);
     if (!status) {
         status = td__keras_parameter_set(&s->graph, entry, parameter, &view, key, error);
-        td__view_let_go(&view);
+        td__view_release(&view);
     }
     return status;
 }

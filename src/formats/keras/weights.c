@@ -185,7 +185,7 @@ static td_status read_layer(const weights_reader *reader, size_t index, td_error
 typedef struct listing {
     const weights_reader *reader;
     int32_t parent; /* of the entries whose groups are listed */
-    size_t most;    /* else: vars, as many as parameters */
+    size_t max;     /* else: vars, as many as parameters */
     const char *path;
 } listing;
 
@@ -211,10 +211,10 @@ static td_status check_var(void *user, const char *name, td__hdf5_object object,
     (void)object;
     char *end;
     unsigned long number = strtoul(name, &end, 10);
-    if (*end || end == name || number >= list->most) {
+    if (*end || end == name || number >= list->max) {
         return td_error_set(error, TD_FORMAT,
                             "%s: the layer has %zu parameters in '%s', the file '%.100s' too",
-                            list->reader->graph->origin, list->most, list->path, name);
+                            list->reader->graph->origin, list->max, list->path, name);
     }
     return TD_OK;
 }
@@ -244,8 +244,8 @@ static td_status check_rest(const weights_reader *reader, size_t index, td_error
     td__keras_storage storage = td__keras_class_storage(entry->class);
     size_t parts = parts_of(storage), each = info->parameter_count / parts;
     bool use_bias = td__keras_has_bias(storage, info->parameter_count);
-    listing list = {.reader = reader, .most = each};
-    list.most += storage == TD__KERAS_COUNTED; /* how many examples its mean is of */
+    listing list = {.reader = reader, .max = each};
+    list.max += storage == TD__KERAS_COUNTED; /* how many examples its mean is of */
     td_status status = TD_OK;
     for (size_t part = 0; part < parts && !status; part++) {
         char place[TD__KERAS_PLACE_SIZE];

@@ -283,7 +283,7 @@ static td_status count_parameters(const td_model *model, int64_t *left, const ch
     return TD_OK;
 }
 
-static td_model *read_onnx(const json_t *root, const char *origin, int64_t most_elements,
+static td_model *read_onnx(const json_t *root, const char *origin, int64_t max_elements,
                            td_error *error) {
     const char *text = json_string_value(json_object_get(root, "onnx"));
     const char *name = json_string_value(json_object_get(root, "name"));
@@ -294,7 +294,7 @@ static td_model *read_onnx(const json_t *root, const char *origin, int64_t most_
         td_error_set(error, TD_FORMAT, "%s: the architecture is malformed", origin);
         return NULL;
     }
-    td_model *model = td__onnx_restore(bytes, size, most_elements, name, origin, error);
+    td_model *model = td__onnx_restore(bytes, size, max_elements, name, origin, error);
     td__free(bytes);
     td_status status = model ? TD_OK : TD_FORMAT;
     for (size_t i = 0; !status && i < json_array_size(frozen); i++) {
@@ -310,15 +310,15 @@ static td_model *read_onnx(const json_t *root, const char *origin, int64_t most_
     return model;
 }
 
-td_model *td__architecture_read(const char *text, const char *origin, int64_t most_elements,
+td_model *td__architecture_read(const char *text, const char *origin, int64_t max_elements,
                                 td_error *error) {
     json_t *root =
-        td__json_read(origin, text, strlen(text), td__json_budget((size_t)most_elements), error);
+        td__json_read(origin, text, strlen(text), td__json_budget((size_t)max_elements), error);
     if (!root) {
         return NULL;
     }
     if (json_object_get(root, "onnx")) {
-        td_model *restored = read_onnx(root, origin, most_elements, error);
+        td_model *restored = read_onnx(root, origin, max_elements, error);
         json_decref(root);
         return restored;
     }
@@ -333,7 +333,7 @@ td_model *td__architecture_read(const char *text, const char *origin, int64_t mo
     td_model *model = status ? NULL : td_model_create(name, input);
     for (size_t i = 0; !status && i < json_array_size(layers); i++) {
         status = read_layer(model, json_array_get(layers, i), origin, error);
-        status = status ? status : count_parameters(model, &most_elements, origin, error);
+        status = status ? status : count_parameters(model, &max_elements, origin, error);
     }
     status = status ? status : read_outputs(model, json_object_get(root, "outputs"), origin, error);
     if (!status) {

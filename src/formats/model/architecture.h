@@ -12,8 +12,8 @@
 /* From td__calloc; NULL when memory is exhausted or a name is not UTF-8. */
 char *td__architecture_write(const td_model *model);
 /* A built model whose parameters have yet to be written; TD_FORMAT when they have more than
- * most_elements together. origin is for messages. NULL on failure. */
-td_model *td__architecture_read(const char *text, const char *origin, int64_t most_elements,
+ * max_elements together. origin is for messages. NULL on failure. */
+td_model *td__architecture_read(const char *text, const char *origin, int64_t max_elements,
                                 td_error *error);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_FINDINGS = 100000, TEXT_SIZE = 320, NAMED = 5 };
+enum { MAX_FINDINGS = 100000, TEXT_SIZE = 320, NAMED = 5 };
 
 typedef struct search {
     td__findings *findings;
@@ -28,8 +28,7 @@ static void add(search *s, td_finding_level level, const char *where, const char
     va_end(arguments);
     td__findings *f = s->findings;
     char *copy = td__strdup(text);
-    if (!copy ||
-        !td__grow(&f->items, &f->capacity, f->count + 1, MOST_FINDINGS, sizeof *f->items)) {
+    if (!copy || !td__grow(&f->items, &f->capacity, f->count + 1, MAX_FINDINGS, sizeof *f->items)) {
         td__free(copy);
         s->exhausted = true;
         return;

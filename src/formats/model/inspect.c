@@ -63,7 +63,7 @@ static td_shape as_in_the_file(td_shape shape, bool first) {
     return shape;
 }
 
-static void tell_shapes(const td_model *model, td_inspection *about) {
+static void describe_shapes(const td_model *model, td_inspection *about) {
     about->input_first = td__model_facts_of(model)->input_first;
     about->output_first = td__model_facts_of(model)->output_first;
     about->input = as_in_the_file(td_model_input_shape(model), about->input_first);
@@ -71,7 +71,7 @@ static void tell_shapes(const td_model *model, td_inspection *about) {
                                    about->output_first);
 }
 
-static void tell(inspection *i) {
+static void describe_model(inspection *i) {
     td_inspection *about = &i->about;
     about->bytes = (int64_t)i->file->bytes.size;
     about->file = i->file->path;
@@ -85,7 +85,7 @@ static void tell(inspection *i) {
     about->deviation = i->data.deviation;
     about->normal_count = i->data.normal_count;
     about->model = i->model;
-    tell_shapes(i->model, about);
+    describe_shapes(i->model, about);
     about->stats = i->stats;
     about->findings = i->findings.items;
     about->finding_count = i->findings.count;
@@ -111,7 +111,7 @@ const td_inspection *td_model_inspect(const char *path, td_error *error) {
         td_inspection_destroy(&i->about);
         return NULL;
     }
-    tell(i);
+    describe_model(i);
     return &i->about;
 }
 

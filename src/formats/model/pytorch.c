@@ -30,19 +30,19 @@ bool td__pytorch_names(size_t count, const td__named_view *tensors) {
 }
 
 /* The tensors sorted by name, and which of them found their place. */
-typedef struct shelf {
+typedef struct tensor_index {
     const td__named_view **sorted;
     bool *used;
     size_t count;
-} shelf;
+} tensor_index;
 
 static int by_name(const void *left, const void *right) {
     return strcmp((*(const td__named_view *const *)left)->name,
                   (*(const td__named_view *const *)right)->name);
 }
 
-static bool fill_shelf(shelf *s, size_t count, const td__named_view *tensors) {
-    *s = (shelf){td__calloc(count + 1, sizeof *s->sorted), td__calloc(count + 1, 1), count};
+static bool build_tensor_index(tensor_index *s, size_t count, const td__named_view *tensors) {
+    *s = (tensor_index){td__calloc(count + 1, sizeof *s->sorted), td__calloc(count + 1, 1), count};
     for (size_t i = 0; s->sorted && s->used && i < count; i++) {
         s->sorted[i] = &tensors[i];
     }
@@ -53,7 +53,7 @@ static bool fill_shelf(shelf *s, size_t count, const td__named_view *tensors) {
 }
 
 /* NULL when there is none. */
-static const td__named_view *take(const shelf *s, const char *name) {
+static const td__named_view *take(const tensor_index *s, const char *name) {
     const td__named_view key = {.name = name}, *at = &key;
     const td__named_view **found = bsearch(&at, s->sorted, s->count, sizeof *s->sorted, by_name);
     if (!found) {
@@ -116,8 +116,8 @@ static int64_t pytorch_index(const transfer *t, int32_t axis, int64_t index) {
 }
 
 /* For each of our axes, where in PyTorch's elements each index lies; axes one after the other. */
-static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MOST_AXES]) {
-    int64_t room = 0, strides[TD__TORCH_MOST_AXES], stride = 1;
+static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MAX_AXES]) {
+    int64_t room = 0, strides[TD__TORCH_MAX_AXES], stride = 1;
     for (int32_t i = 0; i < t->dims.rank; i++) {
         room += t->dims.dims[i];
     }
@@ -135,10 +135,10 @@ static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MOS
     return offsets;
 }
 
-static void gather(const transfer *t, const float *from, int64_t *const starts[TD__TORCH_MOST_AXES],
+static void gather(const transfer *t, const float *from, int64_t *const starts[TD__TORCH_MAX_AXES],
                    float *to) {
     int32_t last = t->dims.rank - 1;
-    int64_t index[TD__TORCH_MOST_AXES] = {0}, count = t->dims.dims[last];
+    int64_t index[TD__TORCH_MAX_AXES] = {0}, count = t->dims.dims[last];
     int64_t rest = td__elements_between(&t->dims, 0, last);
     for (; rest > 0; rest--, to += count) {
         int64_t base = 0;
@@ -158,7 +158,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[T
 static td_status run(const transfer *t, td_error *error) {
     int64_t count = td__elements_from(&t->dims, 0); /* of the part and of the row it becomes */
     float *from = td__calloc((size_t)count + 1, sizeof *from);
-    int64_t *starts[TD__TORCH_MOST_AXES];
+    int64_t *starts[TD__TORCH_MAX_AXES];
     int64_t *offsets = element_offsets(t, starts);
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
@@ -173,7 +173,7 @@ static td_status run(const transfer *t, td_error *error) {
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static void plan_rule(const td_model *model, const td_layer_info *layer, const td__torch_weight *r,
-                      const shelf *s, transfer *t, td__reasons *problems) {
+                      const tensor_index *s, transfer *t, td__reasons *problems) {
     char from[NAME_SIZE], have[TD_SHAPE_TEXT_SIZE], want[TD_SHAPE_TEXT_SIZE];
     t->rule = r;
     t->target = td_model_parameter(model, layer->name, r->to);
@@ -200,7 +200,7 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const t
 }
 
 /* The transfers of all layers; returns how many. */
-static size_t plan_all(const td_model *model, const td__layer_order *orders, const shelf *s,
+static size_t plan_all(const td_model *model, const td__layer_order *orders, const tensor_index *s,
                        transfer *transfers, td__reasons *problems) {
     size_t count = 0;
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
@@ -248,13 +248,13 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
 
 td_status td__pytorch_assign(td_model *model, const char *path, size_t count,
                              const td__named_view *tensors, td_error *error) {
-    shelf s = {0};
+    tensor_index s = {0};
     td__layer_order *orders = td__channel_orders(model);
     /* At most two tensors make a parameter. */
     transfer *transfers = td__calloc(2 * td_model_parameter_count(model) + 1, sizeof *transfers);
     td_status status = TD_OK;
     size_t planned = 0;
-    if (fill_shelf(&s, count, tensors) && orders && transfers) {
+    if (build_tensor_index(&s, count, tensors) && orders && transfers) {
         td__reasons problems = {0};
         planned = plan_all(model, orders, &s, transfers, &problems);
         status = td__reasons_report(&problems, path, error);

@@ -243,7 +243,7 @@ void td__safetensors_close(td__safetensors *file) {
     }
     json_decref(file->header);
     for (size_t i = 0; i < file->count; i++) {
-        td__view_let_go(&file->tensors[i].view);
+        td__view_release(&file->tensors[i].view);
     }
     td__free(file->tensors);
     td__bytes_release(&file->mapped);
@@ -276,9 +276,9 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
     return NULL;
 }
 
-void td__safetensors_let_go(const td__safetensors *file, const td__named_view *tensor) {
+void td__safetensors_unmap(const td__safetensors *file, const td__named_view *tensor) {
     if (file->mapped.data && !tensor->view.release) {
-        td__mapped_let_go(tensor->view.data, (size_t)tensor_bytes(tensor));
+        td__mapped_release(tensor->view.data, (size_t)tensor_bytes(tensor));
     }
 }
 
@@ -352,7 +352,7 @@ static bool write_tensor(int file, const td__named_view *tensor, int64_t at) {
         return false;
     }
     bool good = td__write_all(file, view.data, (size_t)tensor_bytes(tensor), at);
-    td__view_let_go(&view);
+    td__view_release(&view);
     return good;
 }
 

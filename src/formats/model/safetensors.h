@@ -32,7 +32,7 @@ int64_t td__safetensors_elements(const td__safetensors *file);
 /* NULL when there is none. */
 const td__named_view *td__safetensors_find(const td__safetensors *file, const char *name);
 /* What was read of a tensor need not stay in memory. */
-void td__safetensors_let_go(const td__safetensors *file, const td__named_view *tensor);
+void td__safetensors_unmap(const td__safetensors *file, const td__named_view *tensor);
 /* A text of __metadata__; NULL when there is none. */
 const char *td__safetensors_text(const td__safetensors *file, const char *key);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What unpacking may take for a file of this size, all of it together. */
-static size_t most_bytes(size_t file_size) {
+static size_t max_bytes(size_t file_size) {
     return file_size < SIZE_MAX / 64 ? ((size_t)64 << 20) + 20 * file_size : file_size;
 }
 
@@ -117,7 +117,7 @@ td_status td__hdf5_tensors_of(const void *bytes, size_t size, const char *path,
     *w = (walk){.file = td__hdf5_open(bytes, size, path, error),
                 .origin = path,
                 .list = list,
-                .left = most_bytes(size)};
+                .left = max_bytes(size)};
     td_status status =
         w->file ? td__tensor_list_keep(list, close_hdf5, w->file, path, error) : TD_FORMAT;
     status = status ? status : td__hdf5_list(w->file, td__hdf5_root(w->file), visit, w, error);
@@ -169,7 +169,7 @@ td_status td__keras_tensors(td__model_file *file, td__tensor_list *list, td_erro
     const td__zip *zip = NULL;
     td__zip_member content = {0};
     td_status status = open_zip(&zip, file, list, error);
-    size_t left = most_bytes(file->bytes.size);
+    size_t left = max_bytes(file->bytes.size);
     status = status ? status : keep_member(zip, "model.weights.h5", &left, list, &content, error);
     return status ? status
                   : td__hdf5_tensors_of(content.data, content.size, file->path, list, error);
@@ -249,7 +249,7 @@ static td_status add_entry(const td__zip *zip, const td__zip_entry *entry, size_
 td_status td__npz_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
     const td__zip *zip = NULL;
     td_status status = open_zip(&zip, file, list, error);
-    size_t left = most_bytes(file->bytes.size);
+    size_t left = max_bytes(file->bytes.size);
     for (size_t i = 0; !status && i < zip->count; i++) {
         status = add_entry(zip, &zip->entries[i], &left, list, error);
     }

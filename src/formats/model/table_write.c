@@ -90,7 +90,7 @@ static td_status write_npy(int folder, const td__named_view *tensor, td_error *e
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", tensor->name);
     }
     td__free(bytes);
-    td__view_let_go(&view);
+    td__view_release(&view);
     return status;
 }
 

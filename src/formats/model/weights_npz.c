@@ -53,7 +53,7 @@ static td_status add_array(td__zip_writer *writer, const char *name, const td_vi
     td__zip_append(writer, header, td__npy_header(header, plain.dtype, &plain.shape));
     td__zip_append(writer, plain.data, (size_t)bytes_of(&plain));
     td__zip_end(writer);
-    td__view_let_go(&plain);
+    td__view_release(&plain);
     return TD_OK;
 }
 
@@ -155,9 +155,9 @@ static td_status read_member(const td__zip *zip, const char *member, const char 
     td__zip_member content = {0};
     td__array array = {0};
     int64_t rows = 0;
-    size_t most = (size_t)td_tensor_count(parameter) * 8 + MAX_NPY_HEADER;
-    td_status status = td__zip_read(zip, member, most, true, &content, error);
-    if (status == TD_RANGE || (!status && content.size > most)) {
+    size_t max = (size_t)td_tensor_count(parameter) * 8 + MAX_NPY_HEADER;
+    td_status status = td__zip_read(zip, member, max, true, &content, error);
+    if (status == TD_RANGE || (!status && content.size > max)) {
         status = td_error_set(error, TD_BAD_SHAPE, "%s: larger than the model's", what);
     }
     if (!status) {

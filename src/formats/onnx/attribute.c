@@ -45,7 +45,7 @@ static td_status cut_off(td__onnx_parser *parser, const td__graph_attribute *att
 /* Name, kind, and how many a list has. */
 static td_status survey(td__onnx_parser *parser, td__proto message,
                         td__graph_attribute *attribute) {
-    td__graph_attribute_kind said = 0, seen = 0;
+    td__graph_attribute_kind declared = 0, seen = 0;
     bool bad = false;
     attribute->name = "";
     td__proto rest = message;
@@ -56,12 +56,12 @@ static td_status survey(td__onnx_parser *parser, td__proto message,
                 return TD_FORMAT;
             }
         } else if (field.number == TYPE && field.wire == TD__VARINT) {
-            said = kind_of(field.bits);
+            declared = kind_of(field.bits);
         } else if (field.number >= F && field.number <= STRINGS && !seen) {
             seen = kind_by_field(field.number);
         }
     }
-    attribute->kind = said ? said : seen ? seen : TD__GRAPH_ATTRIBUTE_OTHER;
+    attribute->kind = declared ? declared : seen ? seen : TD__GRAPH_ATTRIBUTE_OTHER;
     uint32_t list = list_field(attribute->kind);
     uint32_t wire = list_wire(attribute->kind);
     for (td__proto_field field; list && td__proto_next(&message, &field);) {

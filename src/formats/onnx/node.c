@@ -112,7 +112,7 @@ size_t td__onnx_count_uses(td__proto message, int depth) {
     for (td__proto_field field; td__proto_next(&rest, &field);) {
         count += field.number == INPUT;
     }
-    while (depth < TD__ONNX_MOST_DEPTH && next_graph(&message, &attribute, &graph)) {
+    while (depth < TD__ONNX_MAX_DEPTH && next_graph(&message, &attribute, &graph)) {
         count += td__onnx_count_graph_uses(graph, depth + 1);
     }
     return count;
@@ -133,7 +133,7 @@ td_status td__onnx_define_uses(td__onnx_parser *parser, td__proto message, int d
             td__onnx_define(names, name, TD__FROM_AROUND);
         }
     }
-    while (!status && depth < TD__ONNX_MOST_DEPTH && next_graph(&message, &attribute, &graph)) {
+    while (!status && depth < TD__ONNX_MAX_DEPTH && next_graph(&message, &attribute, &graph)) {
         status = td__onnx_define_graph_uses(parser, graph, depth + 1, names);
     }
     return status;

@@ -26,6 +26,6 @@ TD_NODISCARD td_status td__onnx_define_graph_uses(td__onnx_parser *parser, td__p
                                                   int depth, td__onnx_names *names);
 size_t td__onnx_count_graph_uses(td__proto message, int depth);
 
-enum { TD__ONNX_MOST_DEPTH = 16 }; /* of graphs within graphs */
+enum { TD__ONNX_MAX_DEPTH = 16 }; /* of graphs within graphs */
 
 #endif

@@ -116,10 +116,10 @@ static td_status read_info(graph_builder *builder, td__proto message,
                            const td__onnx_definition **found) {
     td__proto_field name = name_in(message, INFO_NAME);
     *found = td__onnx_find_value(&builder->names, &name);
-    td__graph_info said = {0};
+    td__graph_info declared = {0};
     for (td__proto_field field; td__proto_next(&message, &field);) {
         if (field.number == INFO_TYPE && field.wire == TD__BYTES) {
-            td__onnx_read_type(td__proto_in(&field), &said);
+            td__onnx_read_type(td__proto_in(&field), &declared);
         }
     }
     if (message.bad) {
@@ -127,8 +127,8 @@ static td_status read_info(graph_builder *builder, td__proto message,
     }
     td__graph_info *info = *found ? &builder->graph->values[(*found)->value] : NULL;
     if (info && !info->constant.tensor) {
-        said.name = info->name;
-        *info = said;
+        declared.name = info->name;
+        *info = declared;
     }
     return TD_OK;
 }
@@ -286,9 +286,9 @@ static td_status build(graph_builder *builder, int32_t **outer) {
 
 td_status td__onnx_read_inner(td__onnx_parser *parser, td__proto message,
                               const td__onnx_scope *scope, td__graph **made, int32_t **outer) {
-    if (scope->depth >= TD__ONNX_MOST_DEPTH) {
+    if (scope->depth >= TD__ONNX_MAX_DEPTH) {
         return td__onnx_unsupported(parser, "graphs within graphs, more than %d deep",
-                                    TD__ONNX_MOST_DEPTH);
+                                    TD__ONNX_MAX_DEPTH);
     }
     td__graph *graph = td__onnx_alloc(parser, 1, sizeof *graph);
     if (!graph) {

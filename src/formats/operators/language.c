@@ -79,7 +79,7 @@ static bool tensor_scatter(td__graph_call *call) {
                             y ? td__graph_view(call->tape, y, x[0]->shape) : NULL);
 }
 
-enum { MOST_TAPS = 4096 };
+enum { MAX_TAPS = 4096 };
 
 /* x (n, c, t), kernel (c, 1, k), bias (c), past (n, c, k - 1): each channel by its own kernel, over what
  * came before; puts out (n, c, t) and the last k - 1 steps. */
@@ -94,7 +94,7 @@ static bool causal_conv_with_state(td__graph_call *call) {
     }
     const int64_t *d = x->shape.dims, *k = kernel->shape.dims;
     if (x->shape.rank != 3 || kernel->shape.rank != 3 || k[0] != d[1] || k[1] != 1 || k[2] < 1 ||
-        k[2] > MOST_TAPS || (bias && bias->count != d[1]) ||
+        k[2] > MAX_TAPS || (bias && bias->count != d[1]) ||
         (past && !td_shape_equal(&past->shape, &TD_SHAPE(d[0], d[1], k[2] - 1)))) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its inputs do not fit each other");
     }

@@ -8,11 +8,11 @@
 
 /* --- products with an activation ---------------------------------------------------------- */
 
-static float listed(td__graph_call *call, const char *name, size_t i, float otherwise) {
+static float listed(td__graph_call *call, const char *name, size_t i, float fallback) {
     const td__graph_attribute *found = td__graph_attribute_of(call->node, name);
     return found && found->kind == TD__GRAPH_ATTRIBUTE_FLOATS && i < found->count
                ? found->numbers[i]
-               : otherwise;
+               : fallback;
 }
 
 static td_tensor *activated(td__graph_call *call, td_tensor *x) {

@@ -50,13 +50,13 @@ static double probit(double share) {
 
 /* Zeros keep out of it, if they are asked to. */
 static void softmax(double *scores, int64_t count, bool zeros_stay) {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < count; i++) {
-        most = scores[i] > most ? scores[i] : most;
+        max = scores[i] > max ? scores[i] : max;
     }
     for (int64_t i = 0; i < count; i++) {
         bool stays = zeros_stay && fabs(scores[i]) <= 1e-7;
-        scores[i] = stays ? scores[i] * exp(-most) : exp(scores[i] - most);
+        scores[i] = stays ? scores[i] * exp(-max) : exp(scores[i] - max);
         sum += scores[i];
     }
     for (int64_t i = 0; i < count && sum != 0; i++) {
@@ -366,20 +366,20 @@ static void put_value(const td__graph_node *node, const column *values, size_t k
                                ? other->constant.tensor
                                : NULL;
     if (values->type == TD__GRAPH_STRING) {
-        const char *otherwise =
+        const char *fallback =
             one ? td__graph_text_at(one, 0) : td__graph_text(node, "default_string", "_Unused");
-        td__graph_put_text(y, i, known ? text_in(values, k) : otherwise);
+        td__graph_put_text(y, i, known ? text_in(values, k) : fallback);
     } else if (y->dtype == TD_INT64) {
-        int64_t otherwise =
+        int64_t fallback =
             one ? td__graph_integer(one, 0) : td__graph_int(node, "default_int64", -1);
-        int64_t found = !known           ? otherwise
+        int64_t found = !known           ? fallback
                         : values->tensor ? td__graph_integer(values->tensor->tensor, (int64_t)k)
                                          : values->labels.numbers[k];
         td__graph_put_integer(y, i, found);
     } else {
-        double otherwise =
+        double fallback =
             one ? td__graph_real(one, 0) : (double)td__graph_float(node, "default_float", -0.0f);
-        td__graph_put_real(y, i, known ? real_in(values, k) : otherwise);
+        td__graph_put_real(y, i, known ? real_in(values, k) : fallback);
     }
 }
 

@@ -69,15 +69,15 @@ static bool svm_regressor(td__graph_call *call) {
 
 /* --- classes ------------------------------------------------------------------------------ */
 
-enum { MOST_CLASSES = 256 };
+enum { MAX_CLASSES = 256 };
 
 /* One machine for each pair of classes, or (linear) one for each class. */
 typedef struct pairs {
     svm s;
     int64_t classes, vectors;
-    int64_t begin[MOST_CLASSES], count[MOST_CLASSES]; /* vectors of each class */
-    td__graph_reals a, b;                             /* from decisions to probabilities */
-    double *kernels;                                  /* of a row and each vector */
+    int64_t begin[MAX_CLASSES], count[MAX_CLASSES]; /* vectors of each class */
+    td__graph_reals a, b;                           /* from decisions to probabilities */
+    double *kernels;                                /* of a row and each vector */
 } pairs;
 
 static bool pairs_of(td__graph_call *call, pairs *p, size_t labels) {
@@ -85,7 +85,7 @@ static bool pairs_of(td__graph_call *call, pairs *p, size_t labels) {
     size_t classes = td__graph_ints(call->node, "vectors_per_class", &counts);
     p->a = td__graph_reals_of(call->node, "prob_a");
     p->b = td__graph_reals_of(call->node, "prob_b");
-    if (!svm_of(call, &p->s) || classes < 2 || classes > MOST_CLASSES || classes != labels) {
+    if (!svm_of(call, &p->s) || classes < 2 || classes > MAX_CLASSES || classes != labels) {
         return td__graph_fail(call, TD_UNSUPPORTED, "without support vectors, or of %zu classes",
                               classes);
     }

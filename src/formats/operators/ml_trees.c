@@ -225,7 +225,7 @@ static int64_t leaf_of(const forest *f, int64_t root, const td_tensor *x, int64_
     return -1;
 }
 
-typedef enum aggregate { SUM, AVERAGE, LEAST, MOST } aggregate;
+typedef enum aggregate { SUM, AVERAGE, MINIMUM, MAXIMUM } aggregate;
 
 /* The trees' scores of one row, together; touched says which targets any leaf has. */
 static bool score_row(td__graph_call *call, const forest *f, const td_tensor *x, int64_t row,
@@ -244,10 +244,10 @@ static bool score_row(td__graph_call *call, const forest *f, const td_tensor *x,
             const leaf_weight *w = &f->weights[k];
             double *score = &scores[w->target];
             bool first = !touched[w->target];
-            *score = how <= AVERAGE ? *score + w->weight
-                     : first        ? w->weight
-                     : how == LEAST ? fmin(*score, w->weight)
-                                    : fmax(*score, w->weight);
+            *score = how <= AVERAGE   ? *score + w->weight
+                     : first          ? w->weight
+                     : how == MINIMUM ? fmin(*score, w->weight)
+                                      : fmax(*score, w->weight);
             touched[w->target] = true;
         }
     }
@@ -309,8 +309,8 @@ static bool regress(td__graph_call *call, const forest *f, aggregate how) {
 static bool tree_regressor(td__graph_call *call) {
     const char *text = td__graph_text(call->node, "aggregate_function", "SUM");
     aggregate how = !strcmp(text, "AVERAGE") ? AVERAGE
-                    : !strcmp(text, "MIN")   ? LEAST
-                    : !strcmp(text, "MAX")   ? MOST
+                    : !strcmp(text, "MIN")   ? MINIMUM
+                    : !strcmp(text, "MAX")   ? MAXIMUM
                                              : SUM;
     forest f = {.targets = td__graph_int(call->node, "n_targets", 1)};
     return read_nodes(call, &f) && link_nodes(call, &f) && read_weights(call, &f, false) &&
@@ -456,7 +456,7 @@ static bool read_ensemble(td__graph_call *call, forest *f) {
 static bool tree_ensemble(td__graph_call *call) {
     forest f = {.targets = td__graph_int(call->node, "n_targets", 1)};
     int64_t how = td__graph_int(call->node, "aggregate_function", 1);
-    static const aggregate order[] = {AVERAGE, SUM, LEAST, MOST};
+    static const aggregate order[] = {AVERAGE, SUM, MINIMUM, MAXIMUM};
     if (how < 0 || how > 3 || td__graph_int(call->node, "post_transform", 0) != 0) {
         return td__graph_fail(call, TD_UNSUPPORTED, "scores that are transformed");
     }

@@ -150,11 +150,11 @@ static bool next_part(const char **text, const char *delimiter, bool rest, const
     return true;
 }
 
-static int64_t count_parts(const char *text, const char *delimiter, int64_t most) {
+static int64_t count_parts(const char *text, const char *delimiter, int64_t max) {
     const char *part;
     size_t length;
     int64_t count = 0;
-    while (next_part(&text, delimiter, count + 1 == most, &part, &length)) {
+    while (next_part(&text, delimiter, count + 1 == max, &part, &length)) {
         count++;
     }
     return count;
@@ -164,14 +164,14 @@ static int64_t count_parts(const char *text, const char *delimiter, int64_t most
 static bool string_split(td__graph_call *call) {
     td_tensor *x = td__graph_plain(call, 0);
     const char *delimiter = td__graph_text(call->node, "delimiter", "");
-    int64_t most = td__graph_int(call->node, "maxsplit", INT64_MAX), width = 0;
-    most = most < INT64_MAX && most >= 0 ? most + 1 : INT64_MAX;
+    int64_t max = td__graph_int(call->node, "maxsplit", INT64_MAX), width = 0;
+    max = max < INT64_MAX && max >= 0 ? max + 1 : INT64_MAX;
     if (!x || td__graph_input(call, 0)->type != TD__GRAPH_STRING || x->shape.rank == TD_MAX_RANK) {
         return td__graph_fail(call, TD_DTYPE, "its input must be text");
     }
     td_tensor *counts = td__output(call->tape, TD_INT64, &x->shape);
     for (int64_t i = 0; counts && i < x->count; i++) {
-        int64_t count = count_parts(td__graph_text_at(x, i), delimiter, most);
+        int64_t count = count_parts(td__graph_text_at(x, i), delimiter, max);
         ((int64_t *)counts->data)[i] = count;
         width = count > width ? count : width;
     }
@@ -184,7 +184,7 @@ static bool string_split(td__graph_call *call) {
         for (int64_t k = 0; k < width; k++) {
             char *copy = NULL;
             if (k < ((int64_t *)counts->data)[i] &&
-                next_part(&text, delimiter, k + 1 == most, &part, &length)) {
+                next_part(&text, delimiter, k + 1 == max, &part, &length)) {
                 if (!(copy = td__scratch(call->tape, length + 1))) {
                     return false;
                 }
@@ -211,7 +211,7 @@ typedef struct grams {
     size_t count;
     const char **words; /* of text: sorted; an element is a place among them */
     size_t word_count;
-    int64_t least, most, skips; /* elements, and how many may be left out between two */
+    int64_t min, max, skips; /* elements, and how many may be left out between two */
     int64_t columns;
 } grams;
 
@@ -271,15 +271,15 @@ static bool grams_of(td__graph_call *call, grams *g) {
     const int64_t *begins, *columns;
     size_t kinds = td__graph_ints(call->node, "ngram_counts", &begins), size;
     size_t indices = td__graph_ints(call->node, "ngram_indexes", &columns);
-    g->least = td__graph_int(call->node, "min_gram_length", 1);
-    g->most = td__graph_int(call->node, "max_gram_length", 1);
+    g->min = td__graph_int(call->node, "min_gram_length", 1);
+    g->max = td__graph_int(call->node, "max_gram_length", 1);
     g->skips = td__graph_int(call->node, "max_skip_count", 0);
     const int64_t *pool = pool_of(call, g, &size);
     g->all = pool ? td__scratch(call->tape, (size + 1) * sizeof *g->all) : NULL;
     if (!g->all) {
         return false;
     }
-    bool sound = g->least >= 1 && g->most >= g->least && g->skips >= 0 && kinds > 0;
+    bool sound = g->min >= 1 && g->max >= g->min && g->skips >= 0 && kinds > 0;
     int64_t end = 0;
     for (size_t k = 0; sound && k < kinds; k++) {
         int64_t length = (int64_t)k + 1;
@@ -306,7 +306,7 @@ static bool grams_of(td__graph_call *call, grams *g) {
 static void count_row(const grams *g, const int64_t *row, int64_t width, int64_t *taken,
                       float *counts) {
     for (int64_t skip = 1; skip <= g->skips + 1 && skip <= width; skip++) {
-        for (int64_t n = g->least; n <= g->most && (n - 1) * skip < width; n++) {
+        for (int64_t n = g->min; n <= g->max && (n - 1) * skip < width; n++) {
             for (int64_t at = 0; (skip == 1 || n > 1) && at + (n - 1) * skip < width; at++) {
                 for (int64_t i = 0; i < n; i++) {
                     taken[i] = row[at + i * skip];

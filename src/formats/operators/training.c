@@ -6,19 +6,19 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STATES = 2 };
+enum { MAX_STATES = 2 };
 
 /* One number, seen from all sides; settings come from the node. */
 typedef struct update {
     double rate, x, g;
-    double state[MOST_STATES];
+    double state[MAX_STATES];
     int64_t step;
 } update;
 
 typedef void updater(const td__graph_call *call, update *u);
 
-static double setting(const td__graph_call *call, const char *name, float otherwise) {
-    return (double)td__graph_float(call->node, name, otherwise);
+static double setting(const td__graph_call *call, const char *name, float fallback) {
+    return (double)td__graph_float(call->node, name, fallback);
 }
 
 static bool apply(td__graph_call *call, size_t states, updater *step) {
@@ -30,7 +30,7 @@ static bool apply(td__graph_call *call, size_t states, updater *step) {
         return td__graph_fail(call, TD_FORMAT, "%zu inputs", given);
     }
     for (size_t t = 0; t < tensors; t++) {
-        td_tensor *in[2 + MOST_STATES], *out[1 + MOST_STATES];
+        td_tensor *in[2 + MAX_STATES], *out[1 + MAX_STATES];
         for (size_t k = 0; k < parts; k++) {
             in[k] = td__graph_as_float(call, 2 + k * tensors + t);
             if (!in[k] || !td_shape_equal(&in[k]->shape, &in[0]->shape)) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SHARDS = 4096, STRING = 7 };
+enum { MAX_SHARDS = 4096, STRING = 7 };
 
 /* TensorFlow's numbers of element types. */
 static const struct {
@@ -52,7 +52,7 @@ static td_status read_header(td__bundle *bundle, const unsigned char *value, siz
             bundle->big_endian = field.bits;
         }
     }
-    if (message.bad || !shards || shards > MOST_SHARDS || bundle->shard_count) {
+    if (message.bad || !shards || shards > MAX_SHARDS || bundle->shard_count) {
         return damaged(bundle, "", "its header", error);
     }
     bundle->shard_count = (uint32_t)shards;
@@ -131,7 +131,7 @@ static td_status take_entry(void *user, const char *key, size_t key_size,
     if (bundle->count && strcmp(bundle->entries[bundle->count - 1].key, key) > 0) {
         return damaged(bundle, key, "keys are not in order", error);
     }
-    if (!td__grow(&bundle->entries, &bundle->capacity, bundle->count + 1, TD__TENSOR_LIST_MOST,
+    if (!td__grow(&bundle->entries, &bundle->capacity, bundle->count + 1, TD__TENSOR_LIST_MAX,
                   sizeof entry) ||
         !(entry.key = td__strdup(key))) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory, or too many tensors",

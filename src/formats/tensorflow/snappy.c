@@ -57,11 +57,11 @@ static bool copy(unpacking *u, unsigned tag) {
     return true;
 }
 
-unsigned char *td__snappy_unpack(const unsigned char *packed, size_t size, size_t most,
+unsigned char *td__snappy_unpack(const unsigned char *packed, size_t size, size_t max,
                                  size_t *unpacked) {
     td__proto head = td__proto_of(packed, size);
     uint64_t length;
-    if (!td__proto_varint(&head, &length) || length > most) {
+    if (!td__proto_varint(&head, &length) || length > max) {
         return NULL;
     }
     unpacking u = {.at = head.p, .end = head.end, .size = (size_t)length};

@@ -70,7 +70,7 @@ static td_status open_block(const table *t, td__proto *handle, block *b, td_erro
 /* Calls each with the entries of a block. */
 static td_status read_block(const table *t, const block *b, td__sorted_each *each, void *user,
                             td_error *error) {
-    char key[TD__SORTED_KEY_MOST + 1];
+    char key[TD__SORTED_KEY_MAX + 1];
     size_t length = 0;
     uint32_t restarts = b->size >= 4 ? td__load32(b->data + b->size - 4) : 0;
     if (b->size < 4 || restarts > (b->size - 4) / 4) {
@@ -82,7 +82,7 @@ static td_status read_block(const table *t, const block *b, td__sorted_each *eac
         uint64_t shared, more, size;
         if (!td__proto_varint(&at, &shared) || !td__proto_varint(&at, &more) ||
             !td__proto_varint(&at, &size) || shared > length ||
-            more > TD__SORTED_KEY_MOST - shared || more > (size_t)(at.end - at.p) ||
+            more > TD__SORTED_KEY_MAX - shared || more > (size_t)(at.end - at.p) ||
             size > (size_t)(at.end - at.p) - more) {
             return damaged(t, "an entry does not fit its block", error);
         }

@@ -5,7 +5,7 @@
 
 #include "tapedeck/base.h"
 
-enum { TD__SORTED_KEY_MOST = 4096 };
+enum { TD__SORTED_KEY_MAX = 4096 };
 
 /* key is ended by a 0 that key_size does not count; both are valid during the call. */
 typedef td_status td__sorted_each(void *user, const char *key, size_t key_size,
@@ -19,7 +19,7 @@ TD_NODISCARD td_status td__sorted_read(const void *bytes, size_t size, const cha
 
 /* Unpacks what Snappy packed into memory for td__free; NULL when it is damaged, or would be larger
  * than most. */
-unsigned char *td__snappy_unpack(const unsigned char *packed, size_t size, size_t most,
+unsigned char *td__snappy_unpack(const unsigned char *packed, size_t size, size_t max,
                                  size_t *unpacked);
 
 #endif

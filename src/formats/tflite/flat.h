@@ -55,14 +55,14 @@ static inline size_t td__flat_child(td__flat *flat, size_t table, unsigned n) {
     return td__flat_follow(flat, td__flat_field(flat, table, n));
 }
 
-static inline int32_t td__flat_int(td__flat *flat, size_t table, unsigned n, int32_t otherwise) {
+static inline int32_t td__flat_int(td__flat *flat, size_t table, unsigned n, int32_t fallback) {
     size_t at = td__flat_field(flat, table, n);
-    return at ? (int32_t)td__flat_u32(flat, at) : otherwise;
+    return at ? (int32_t)td__flat_u32(flat, at) : fallback;
 }
 
-static inline int td__flat_byte(td__flat *flat, size_t table, unsigned n, int otherwise) {
+static inline int td__flat_byte(td__flat *flat, size_t table, unsigned n, int fallback) {
     size_t at = td__flat_field(flat, table, n);
-    return at && td__flat_has(flat, at, 1) ? flat->bytes[at] : otherwise;
+    return at && td__flat_has(flat, at, 1) ? flat->bytes[at] : fallback;
 }
 
 /* Where the elements of a vector begin, and how many there are; 0 and 0: none. */

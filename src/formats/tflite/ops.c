@@ -9,9 +9,8 @@ static int32_t rank_of(td__lite_call *call, size_t i) {
     return x ? x->shape.rank : 0;
 }
 
-static const char *clip(td__operators *to, const char *x, double least, double most) {
-    return TD__OPERATOR(to, "Clip", x, td__operator_number(to, least),
-                        td__operator_number(to, most));
+static const char *clip(td__operators *to, const char *x, double min, double max) {
+    return TD__OPERATOR(to, "Clip", x, td__operator_number(to, min), td__operator_number(to, max));
 }
 
 /* ActivationFunctionType */

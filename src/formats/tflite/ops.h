@@ -4,7 +4,7 @@
 
 #include "tflite/convert.h"
 
-#define OPTION(call, n, otherwise) td__flat_int(&(call)->lite->flat, (call)->options, n, otherwise)
+#define OPTION(call, n, fallback) td__flat_int(&(call)->lite->flat, (call)->options, n, fallback)
 #define OPTION_BYTE(call, n) td__flat_byte(&(call)->lite->flat, (call)->options, n, 0)
 #define INTS(key, values, n)                                                                       \
     (td__attribute) {                                                                              \

@@ -14,9 +14,9 @@ const char *td__lite_reshape(td__lite_call *call) {
         return NULL;
     }
     td__flat *flat = &call->lite->flat;
-    size_t said = given ? 0 : td__flat_vector(flat, call->options, 0, 4, &count);
-    for (size_t i = 0; said && i < count && i < TD_MAX_RANK; i++) {
-        shape[i] = (int32_t)td__flat_u32(flat, said + 4 * i);
+    size_t declared = given ? 0 : td__flat_vector(flat, call->options, 0, 4, &count);
+    for (size_t i = 0; declared && i < count && i < TD_MAX_RANK; i++) {
+        shape[i] = (int32_t)td__flat_u32(flat, declared + 4 * i);
     }
     return count <= TD_MAX_RANK
                ? td__operator_reshape(call->to, td__lite_value(call, 0), count, shape)

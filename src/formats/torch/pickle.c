@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-    MOST_VALUES = 1 << 20,
-    MOST_STACK = 1 << 20,
-    MOST_MARKS = 1 << 16,
-    MOST_ITEMS = 1 << 21, /* in all lists together */
-    MOST_MEMO = 1 << 21
+    MAX_VALUES = 1 << 20,
+    MAX_STACK = 1 << 20,
+    MAX_MARKS = 1 << 16,
+    MAX_ITEMS = 1 << 21, /* in all lists together */
+    MAX_MEMO = 1 << 21
 };
 
 typedef struct machine {
@@ -48,8 +48,7 @@ static td_status too_large(const machine *m, const char *what) {
 /* ---- Values and the stack -------------------------------------------------------------------- */
 
 static td_status push(machine *m, uint32_t value) {
-    if (!td__grow(&m->stack, &m->stack_capacity, m->stack_count + 1, MOST_STACK,
-                  sizeof *m->stack)) {
+    if (!td__grow(&m->stack, &m->stack_capacity, m->stack_count + 1, MAX_STACK, sizeof *m->stack)) {
         return too_large(m, "values at once");
     }
     m->stack[m->stack_count++] = value;
@@ -58,7 +57,7 @@ static td_status push(machine *m, uint32_t value) {
 
 static td_status push_value(machine *m, td__pickle_value value) {
     td__pickle *made = m->made;
-    if (!td__grow(&made->values, &made->capacity, made->count + 1, MOST_VALUES,
+    if (!td__grow(&made->values, &made->capacity, made->count + 1, MAX_VALUES,
                   sizeof *made->values)) {
         return too_large(m, "values");
     }
@@ -82,8 +81,8 @@ static uint32_t pop(machine *m) {
 static td_status append(machine *m, uint32_t to, const uint32_t *items, size_t count) {
     td__pickle_value *list = &m->made->values[to];
     size_t capacity = list->capacity;
-    if (count > MOST_ITEMS - m->items ||
-        !td__grow(&list->items, &capacity, list->count + count, MOST_ITEMS, sizeof *items)) {
+    if (count > MAX_ITEMS - m->items ||
+        !td__grow(&list->items, &capacity, list->count + count, MAX_ITEMS, sizeof *items)) {
         return too_large(m, "items");
     }
     if (count) {
@@ -103,7 +102,7 @@ static td_status gather(machine *m, td__pickle_kind kind, size_t count) {
     uint32_t *first = m->stack + m->stack_count - count;
     m->stack_count -= count;
     td__pickle *made = m->made;
-    if (!td__grow(&made->values, &made->capacity, made->count + 1, MOST_VALUES,
+    if (!td__grow(&made->values, &made->capacity, made->count + 1, MAX_VALUES,
                   sizeof *made->values)) {
         return too_large(m, "values");
     }
@@ -144,7 +143,7 @@ static td_status stop(machine *m, const argument *a) {
 
 static td_status mark(machine *m, const argument *a) {
     (void)a;
-    if (!td__grow(&m->marks, &m->mark_capacity, m->mark_count + 1, MOST_MARKS, sizeof *m->marks)) {
+    if (!td__grow(&m->marks, &m->mark_capacity, m->mark_count + 1, MAX_MARKS, sizeof *m->marks)) {
         return too_large(m, "marks");
     }
     m->marks[m->mark_count++] = (uint32_t)m->stack_count;
@@ -346,10 +345,10 @@ static td_status memo_put(machine *m, const argument *a) {
         return damaged(m, "nothing to remember");
     }
     /* Each costs an instruction: a number far beyond the pickle's size is not one of Python's. */
-    size_t most = (size_t)(m->end - m->start) + 1;
-    most = most < MOST_MEMO ? most : MOST_MEMO;
-    if (a->number >= most ||
-        !td__grow(&m->memo, &m->memo_capacity, (size_t)a->number + 1, most, sizeof *m->memo)) {
+    size_t max = (size_t)(m->end - m->start) + 1;
+    max = max < MAX_MEMO ? max : MAX_MEMO;
+    if (a->number >= max ||
+        !td__grow(&m->memo, &m->memo_capacity, (size_t)a->number + 1, max, sizeof *m->memo)) {
         return too_large(m, "remembered values");
     }
     if (m->memo_count <= a->number) {

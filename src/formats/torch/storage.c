@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PICKLE = 64 << 20 };
+enum { MAX_PICKLE = 64 << 20 };
 
 /* ---- Archives -------------------------------------------------------------------------------- */
 
@@ -49,16 +49,16 @@ static td_status open_archive(td__torch_storages *s, td__pickle *pickle, size_t 
         td__zip_member_release(&order);
     }
     (void)snprintf(name, sizeof name, "%s/data.pkl", s->prefix);
-    status = status ? status : td__zip_read(&s->zip, name, MOST_PICKLE, true, member, error);
+    status = status ? status : td__zip_read(&s->zip, name, MAX_PICKLE, true, member, error);
     if (status) {
         td__free(member);
         return status;
     }
     td__zip_member content = *member;
     status = td__tensor_list_keep(s->list, release_member, member, s->path, error);
-    if (!status && content.size > MOST_PICKLE) {
+    if (!status && content.size > MAX_PICKLE) {
         status = td_error_set(error, TD_RANGE, "%s: a pickle of more than %d MiB", s->path,
-                              MOST_PICKLE >> 20);
+                              MAX_PICKLE >> 20);
     }
     return status ? status : td__pickle_read(pickle, content.data, content.size, s->path, error);
 }
@@ -98,7 +98,7 @@ static td_status open_stream(td__torch_storages *s, td__pickle *pickle, size_t s
     for (int i = 0; i < 4 && !status; i++) {
         td__pickle part = {0}, *to = i == 2 ? pickle : i == 3 ? &s->keys : &part;
         size_t left = (size_t)(s->end - at);
-        status = td__pickle_read(to, at, left < MOST_PICKLE ? left : MOST_PICKLE, s->path, error);
+        status = td__pickle_read(to, at, left < MAX_PICKLE ? left : MAX_PICKLE, s->path, error);
         at += status ? 0 : to->size;
         if (!status && i == 1) {
             status = check_machine(s, &part, error);
@@ -153,7 +153,7 @@ static td_status list_storages(td__torch_storages *s, const td__pickle *pickle, 
             type->role != TD__TORCH_STORAGE) {
             continue;
         }
-        if (!td__grow(&s->sorted, &capacity, s->count + 1, TD__TENSOR_LIST_MOST,
+        if (!td__grow(&s->sorted, &capacity, s->count + 1, TD__TENSOR_LIST_MAX,
                       sizeof *s->sorted)) {
             return td_error_set(error, TD_MEMORY, "%s: out of memory", s->path);
         }
@@ -214,7 +214,7 @@ void td__torch_storages_release(td__torch_storages *s) {
     *s = (td__torch_storages){0};
 }
 
-void td__torch_let_go(const td_view *view) {
+void td__torch_release(const td_view *view) {
     if (view->release) {
         view->release(view->owner);
     }
@@ -251,14 +251,15 @@ td_status td__torch_storage_find(td__torch_storages *s, const td__pickle *pickle
         return td_error_set(error, TD_FORMAT, "%s: a storage is not described as PyTorch does",
                             s->path);
     }
-    const td__torch_name *of = type->role == TD__TORCH_UNTYPED ? wanted : type;
-    if (!of || (of->role != TD__TORCH_STORAGE && of->role != TD__TORCH_DTYPE)) {
+    const td__torch_name *element_type = type->role == TD__TORCH_UNTYPED ? wanted : type;
+    if (!element_type ||
+        (element_type->role != TD__TORCH_STORAGE && element_type->role != TD__TORCH_DTYPE)) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "%s: elements of %s; floats of 2 to 8 bytes, whole numbers and bool "
                             "are read",
-                            s->path, of ? of->name : "a type that is not said");
+                            s->path, element_type ? element_type->name : "a type that is not said");
     }
-    view->dtype = of->dtype;
+    view->dtype = element_type->dtype;
     if (s->archive) {
         td_status status = read_member(s, key, left, view, &bytes, error);
         if (status) {
@@ -273,12 +274,12 @@ td_status td__torch_storage_find(td__torch_storages *s, const td__pickle *pickle
         bytes = (size_t)storage->count * td_dtype_size(storage->dtype);
     }
     /* An untyped storage counts bytes. */
-    uint64_t size = type->role == TD__TORCH_UNTYPED ? 1 : td_dtype_size(of->dtype);
+    uint64_t size = type->role == TD__TORCH_UNTYPED ? 1 : td_dtype_size(element_type->dtype);
     if ((uint64_t)*count > bytes / size) {
-        td__torch_let_go(view);
+        td__torch_release(view);
         return td_error_set(error, TD_FORMAT, "%s: a storage has fewer bytes than it says",
                             s->path);
     }
-    *count = (int64_t)((uint64_t)*count * size / td_dtype_size(of->dtype));
+    *count = (int64_t)((uint64_t)*count * size / td_dtype_size(element_type->dtype));
     return TD_OK;
 }

@@ -45,6 +45,6 @@ TD_NODISCARD td_status td__torch_storage_find(td__torch_storages *storages,
                                               const td__pickle_value *persistent,
                                               const td__torch_name *type, size_t *left,
                                               td_view *view, int64_t *count, td_error *error);
-void td__torch_let_go(const td_view *view);
+void td__torch_release(const td_view *view);
 
 #endif

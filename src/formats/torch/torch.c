@@ -45,8 +45,8 @@ static td_status damaged(const reader *r, const char *what, td_error *error) {
 
 /* As much of a name as an error shows. */
 static int shown(uint32_t length) {
-    enum { MOST = 90 };
-    return length < MOST ? (int)length : MOST;
+    enum { MAX_LENGTH = 90 };
+    return length < MAX_LENGTH ? (int)length : MAX_LENGTH;
 }
 
 /* Every name that is not in the list, once where it comes several times in a row. */
@@ -156,7 +156,7 @@ static td_status arrange(reader *r, td_view *view, const int64_t *strides, int64
     if (copy) {
         gather(view, strides, count, copy);
     }
-    td__torch_let_go(view);
+    td__torch_release(view);
     if (!copy) {
         return td_error_set(error, TD_RANGE,
                             "%s: %s: %zu bytes, more than its file justifies or memory has; save a "
@@ -198,7 +198,7 @@ static td_status add_tensor(reader *r, const td__pickle_value *arguments, bool t
     }
     if (td_shape_check(&view.shape, view.dtype, &count, NULL) ||
         !fits(&view.shape, strides, offset->number, available)) {
-        td__torch_let_go(&view);
+        td__torch_release(&view);
         return damaged(r, "a tensor reaches beyond its storage", error);
     }
     if (count) {
@@ -206,7 +206,7 @@ static td_status add_tensor(reader *r, const td__pickle_value *arguments, bool t
     }
     size_t length = strlen(r->name) + 1; /* many names may be made of few bytes, too */
     if (length > r->left) {
-        td__torch_let_go(&view);
+        td__torch_release(&view);
         return damaged(r, "more names than its file justifies", error);
     }
     r->left -= length;

@@ -6,10 +6,12 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/network.h"
 #include "base/number.h"
 #include "base/options.h"
 #include "base/thread.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +20,8 @@
 #include <unistd.h>
 
 #define MIB ((int64_t)1 << 20)
+
+static const double DEFAULT_SYSTEM_SECONDS = 5;
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -183,7 +187,9 @@ td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
     }
     td__deck_lock(deck);
     td_status status = write_note(deck, key, value);
-    deck->state_known |= strcmp(key, "state") == 0;
+    if (strcmp(key, "state") == 0) {
+        (void)snprintf(deck->state, sizeof deck->state, "%s", value);
+    }
     td__deck_unlock(deck);
     return status;
 }
@@ -300,6 +306,7 @@ static void release_deck(td_deck *deck) {
     pthread_cond_destroy(&deck->work);
     pthread_cond_destroy(&deck->room);
     pthread_mutex_destroy(&deck->lock);
+    td__heartbeat_stop(deck->heartbeat, *deck->state ? deck->state : "failed");
     if (deck->folder_lock >= 0) {
         close(deck->folder_lock);
     }
@@ -331,8 +338,9 @@ static void note_end(td_deck *deck) {
         text[td__format_int(text, reached[i].value)] = 0;
         (void)write_note(deck, reached[i].key, text);
     }
-    if (!deck->state_known) {
-        (void)write_note(deck, "state", "finished");
+    if (!*deck->state) {
+        (void)snprintf(deck->state, sizeof deck->state, "finished");
+        (void)write_note(deck, "state", deck->state);
     }
 }
 
@@ -509,14 +517,32 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
         return td_error_set(error, TD_INVALID, "deck: a queue holds at least %d bytes, not %lld",
                             TD__SMALLEST_QUEUE, (long long)options->queue_bytes);
     }
+    if (options->diff_bytes < 0 || options->diff_bytes > 64 * MIB ||
+        isnan(options->system_seconds)) {
+        return td_error_set(error, TD_INVALID,
+                            "deck: a diff has at most 64 MiB, and system_seconds is a number");
+    }
     if ((uint32_t)options->policy > TD_POLICY_DEGRADE || !(options->overhead >= 0)) {
         return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
     }
     return td__cpu_check(error);
 }
 
+static void note_fact(void *user, const char *key, const char *value) {
+    const td_deck *deck = user;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        const td__outlet *outlet = &deck->outlets[i];
+        if (outlet->sink && outlet->class->note) {
+            (void)outlet->class->note(outlet->sink, key, value, NULL);
+        }
+    }
+}
+
 /* Before the writer thread starts, no other thread calls sinks. A failure shows at the next call. */
-static void note_start(td_deck *deck) {
+static void note_start(td_deck *deck, bool environment) {
+    if (environment) {
+        td__environment_facts(note_fact, deck);
+    }
     char started[TIME_TEXT];
     format_time(started);
     for (int32_t i = 0; i < deck->outlet_count; i++) {
@@ -533,7 +559,7 @@ static void note_start(td_deck *deck) {
     }
 }
 
-static td_status start_deck(td_deck *deck, td_error *error) {
+static td_status start_deck(td_deck *deck, bool environment, td_error *error) {
     td__deck_lock(deck);
     td_status status = TD_OK;
     for (int32_t i = 0; i < deck->outlet_count && status == TD_OK; i++) {
@@ -543,7 +569,7 @@ static td_status start_deck(td_deck *deck, td_error *error) {
     }
     td__deck_unlock(deck);
     if (status == TD_OK) {
-        note_start(deck);
+        note_start(deck, environment);
         if (td__thread_start(&deck->writer, td__writer_run, deck) != 0) {
             status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
         }
@@ -561,7 +587,17 @@ static td_status take_folder(const char *folder, const td_deck_options *options,
     td_status status = options->resume
                            ? td__folder_find(folder, &deck->folder, error)
                            : td__folder_claim(folder, options->exact_folder, &deck->folder, error);
-    return status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
+    status = status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
+    if (status || deck->folder_lock < 0) {
+        return status;
+    }
+    if (td__folder_is_network(deck->folder_lock)) {
+        return td__heartbeat_start(deck->folder_lock, &deck->heartbeat, error);
+    }
+    if (options->resume) {
+        td__heartbeat_remove(deck->folder_lock);
+    }
+    return TD_OK;
 }
 
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,
@@ -584,7 +620,12 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
         release_deck(deck);
         return NULL;
     }
-    if (start_deck(deck, error) != TD_OK) {
+    bool environment = td__environment_wanted();
+    deck->system_seconds = !environment               ? -1
+                           : full.system_seconds == 0 ? DEFAULT_SYSTEM_SECONDS
+                                                      : full.system_seconds;
+    deck->diff.limit = environment && full.diff_bytes > 0 ? (size_t)full.diff_bytes : 0;
+    if (start_deck(deck, environment && !full.no_environment, error) != TD_OK) {
         if (!full.resume) {
             td__folder_disclaim(deck->folder);
         }

@@ -19,7 +19,9 @@
 #define TAPEDECK_DECK_DECK_H
 
 #include "deck/condition.h"
+#include "deck/environment.h"
 #include "deck/folder.h"
+#include "deck/heartbeat.h"
 #include "deck/open.h"
 #include "deck/snapshot.h"
 
@@ -116,8 +118,9 @@ typedef struct td__scalars {
 
 struct td_deck {
     char *folder;
-    int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
-    bool state_known; /* the program has set how the run ended */
+    int folder_lock; /* the folder, open and locked while the deck is; -1: file system without */
+    td__heartbeat *heartbeat; /* NULL: the lock is enough */
+    char state[16];           /* how the run ended, once it is known; the lock */
     td_policy policy;
     size_t queue_limit, history_limit;
     double overhead_limit;
@@ -194,6 +197,11 @@ struct td_deck {
     uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
     double opened_seconds;
     td__overhead budget;
+
+    /* The writer thread's. */
+    double system_seconds; /* between two samples; negative: none */
+    td__system system;
+    td__git_diff diff;
 
     td__scalars scalars;
 };

@@ -2,6 +2,8 @@
 #include "deck/folder.h"
 
 #include "base/memory.h"
+#include "base/network.h"
+#include "deck/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +83,14 @@ td_status td__folder_find(const char *folder, char **found, td_error *error) {
 td_status td__folder_lock(const char *folder, int *lock, td_error *error) {
     enum { TRIES = 50 }; /* a reader that looks whether the run is live holds it for an instant */
     int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = 0;
-    for (int i = 0; opened >= 0 && i < TRIES; i++) {
+    td__beat beat;
+    if (opened >= 0 && td__beat_read(opened, &beat) && td__beat_is_live(&beat)) {
+        close(opened);
+        return td_error_set(error, TD_BUSY, "another process on %s is writing into %s", beat.host,
+                            folder);
+    }
+    bool lockable = opened >= 0 && !td__folder_is_network(opened);
+    for (int i = 0; lockable && i < TRIES; i++) {
         failed = flock(opened, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
         if (failed != EWOULDBLOCK && failed != EINTR) {
             break;

@@ -11,8 +11,9 @@ td_status td__folder_claim(const char *folder, bool exact, char **claimed, td_er
 /* The folder of a run that goes on: TD_NOT_FOUND when it is not there. *found is the caller's. */
 td_status td__folder_find(const char *folder, char **found, td_error *error);
 /* Opens the folder and locks it for as long as the descriptor is open, whatever ends the process:
- * that a run is being written is seen by this lock, where the file system has such locks. *lock is -1
- * when the folder cannot be opened. TD_BUSY when another process writes into it. */
+ * that a run is being written is seen by this lock, and on a network file system, where there is none that
+ * could be relied on, by the run's heartbeat. *lock is -1 when the folder cannot be opened. TD_BUSY when another
+ * process writes into it. */
 td_status td__folder_lock(const char *folder, int *lock, td_error *error);
 /* Removes a claimed folder, and what sinks have left there, of a run that did not begin. */
 void td__folder_disclaim(const char *folder);

@@ -6,6 +6,7 @@
 #include "deck/deck.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -228,11 +229,9 @@ static void end_step(td_deck *deck, const place *at) {
     }
 }
 
-static void note_number(td_deck *deck, const char *key, int64_t value) {
-    char text[64];
-    int length = snprintf(text, sizeof text / 2, "%s", key);
-    (void)snprintf(text + length + 1, sizeof text / 2, "%lld", (long long)value);
-    td__message message = {.entry.kind = TD__ENTRY_NOTE, .text = text};
+/* texts: the key and its value, one behind the other. */
+static void note_texts(td_deck *deck, char *texts) {
+    td__message message = {.entry.kind = TD__ENTRY_NOTE, .text = texts};
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         if (outlet->live && outlet->class->note && !is_paused(outlet)) {
@@ -240,6 +239,13 @@ static void note_number(td_deck *deck, const char *key, int64_t value) {
             outlet->dirty = true;
         }
     }
+}
+
+static void note_number(td_deck *deck, const char *key, int64_t value) {
+    char text[64];
+    int length = snprintf(text, sizeof text / 2, "%s", key);
+    (void)snprintf(text + length + 1, sizeof text / 2, "%lld", (long long)value);
+    note_texts(deck, text);
 }
 
 /* Notes the step that was closed last, whether or not something of it was recorded. */
@@ -433,6 +439,82 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
     }
 }
 
+/* ---- The machine ---------------------------------------------------------------------------- */
+
+/* Writes a sample to the sinks that index the run: it is of no step's own, and no track asks for it. */
+static void write_system_value(td_deck *deck, const td__system_value *value, const place *at,
+                               done *so_far) {
+    td_signal_info info = {.size = sizeof info, .kind = TD_SIGNAL_SYSTEM};
+    td_signal *signal = td_deck_signal_with(deck, value->name, &info);
+    if (!signal) {
+        return;
+    }
+    td_record record = {.signal = signal->name,
+                        .signal_index = signal->index,
+                        .form = TD_SCALAR,
+                        .epoch = at->epoch,
+                        .step = at->step,
+                        .wall_time = td__wall_time(),
+                        .value = value->value,
+                        .info = td_signal_about(signal)};
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->live && outlet->class->always & TD_SCALAR) {
+            bool written = write_one(deck, outlet, &record);
+            so_far->written += written;
+            so_far->failed += !written;
+        }
+    }
+}
+
+static void sample_system(td_deck *deck, const place *at) {
+    uint64_t start = td__ticks();
+    td__system_value values[TD__SYSTEM_VALUES];
+    size_t count = td__system_read(&deck->system, values);
+    done so_far = {0};
+    for (size_t i = 0; i < count; i++) {
+        write_system_value(deck, &values[i], at, &so_far);
+    }
+    td__deck_lock(deck);
+    deck->counters.submitted += so_far.written + so_far.failed;
+    deck->counters.pending += so_far.written + so_far.failed;
+    td__deck_unlock(deck);
+    so_far.ticks = td__ticks() - start;
+    finish_entries(deck, &so_far);
+}
+
+/* Notes the diff once it is complete: its text, or how much there was when it was given up. */
+static void note_diff(td_deck *deck) {
+    static const char key[] = "environment.git.diff";
+    if (!td__git_diff_poll(&deck->diff)) {
+        return;
+    }
+    static const char more[] = "\n(cut here: there is more)\n";
+    char *texts = td__calloc(1, sizeof key + deck->diff.length + sizeof more);
+    if (texts) {
+        memcpy(texts, key, sizeof key);
+        memcpy(texts + sizeof key, deck->diff.text, deck->diff.length);
+        if (!deck->diff.complete) {
+            memcpy(texts + sizeof key + deck->diff.length, more, sizeof more);
+        }
+        note_texts(deck, texts);
+        td__free(texts);
+    }
+    td__git_diff_release(&deck->diff);
+}
+
+/* A run that ends at once still gets its diff, if that takes no longer than this. */
+static void await_diff(td_deck *deck) {
+    enum { MAX_TURNS = 200, MICROSECONDS = 5000 };
+    for (int i = 0; i < MAX_TURNS && deck->diff.process; i++) {
+        note_diff(deck);
+        if (deck->diff.process) {
+            usleep(MICROSECONDS);
+        }
+    }
+    td__git_diff_release(&deck->diff);
+}
+
 /* ---- Thread --------------------------------------------------------------------------------- */
 
 /* Takes the whole queue; waits at most nap seconds for there to be one. *reached: the last closed step. */
@@ -475,7 +557,11 @@ void *td__writer_run(void *argument) {
     td_deck *deck = argument;
     allow_all_cores();
     place at = {0}, reached = {0}, noted = {0};
-    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy;
+    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy, sampled = busy;
+    if (deck->system_seconds > 0) {
+        td__system_init(&deck->system, "/proc", deck->folder_lock);
+    }
+    td__git_diff_start(&deck->diff, deck->diff.limit);
     for (bool stop = false; !stop;) {
         td__entry *entries = take_entries(deck, nap, &reached, &stop);
         if (entries) {
@@ -489,12 +575,19 @@ void *td__writer_run(void *argument) {
             hand_over(deck, &at);
             handed_over = now;
         }
+        note_diff(deck);
+        if (deck->system_seconds > 0 && now - sampled >= deck->system_seconds && reached.step > 0) {
+            sample_system(deck, &reached);
+            sampled = now;
+        }
         if (!stop && now - busy > IDLE_FLUSH) {
             flush_sinks(deck);
             finish_entries(deck, &(done){0});
             busy = now;
         }
     }
+    await_diff(deck);
+    td__system_release(&deck->system);
     end_step(deck, &at);
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];

@@ -77,8 +77,8 @@ static void keep_line(facts *f, const char *key, const char *line, size_t length
 
 static void keep_fact(void *user, const char *key, const char *value) {
     /* Of no consequence: when and how it ran, and what the loop was seen to do. */
-    static const char *const alike[] = {"name", "started",  "ended",    "state",
-                                        "loop", "warnings", "diagnosed"};
+    static const char *const alike[] = {"name",     "started",   "ended",  "state",      "loop",
+                                        "warnings", "diagnosed", "parent", "parent.step"};
     bool skip = strncmp(key, "deck.", 5) == 0;
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         skip |= strcmp(key, alike[i]) == 0;
@@ -92,11 +92,15 @@ static void keep_fact(void *user, const char *key, const char *value) {
     }
 }
 
-/* What the last digits depend on. */
+/* Changes to the source code are one fact, by their checksum. */
 static void keep_environment(void *user, const char *key, const char *value) {
-    if (strcmp(key, "kernels") == 0) {
-        keep_fact(user, key, value);
+    char text[64];
+    if (strcmp(key, "git.diff") == 0) {
+        (void)snprintf(text, sizeof text, *value ? "%zu bytes, CRC %08x" : "none", strlen(value),
+                       td__crc32c(0, value, strlen(value)));
+        value = text;
     }
+    keep_fact(user, key, value);
 }
 
 /* A run's settings: an experiment's file, from which the other notes follow, or notes alone. */
@@ -124,21 +128,31 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static facts facts_of(td_run *run) {
+static void sort_facts(facts *f) {
+    f->sorted = td__calloc(f->count + 1, sizeof *f->sorted);
+    f->failed |= !f->sorted;
+    if (!f->failed && f->count) {
+        memcpy(f->sorted, f->lines, f->count * sizeof *f->sorted);
+        qsort(f->sorted, f->count, sizeof *f->sorted, by_text);
+    }
+}
+
+static facts environment_of(td_run *run) {
+    facts f = {0};
+    (void)td_run_notes(run, "environment", keep_environment, &f, NULL);
+    sort_facts(&f);
+    return f;
+}
+
+static facts settings_of(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
-    (void)td_run_notes(run, "environment", keep_environment, &f, NULL);
     settings s = {.facts = &f};
     (void)td_run_notes(run, "experiment", keep_file, &s, NULL);
     if (!s.file) {
         (void)td_run_notes(run, "experiment", keep_setting, &s, NULL);
     }
-    f.sorted = td__calloc(f.count + 1, sizeof *f.sorted);
-    f.failed |= !f.sorted;
-    if (!f.failed && f.count) {
-        memcpy(f.sorted, f.lines, f.count * sizeof *f.sorted);
-        qsort(f.sorted, f.count, sizeof *f.sorted, by_text);
-    }
+    sort_facts(&f);
     return f;
 }
 
@@ -179,13 +193,19 @@ static bool add_missing(comparison *c, facts *from, const facts *in, int run) {
     return true;
 }
 
-static bool compare_settings(comparison *c, td_run *a, td_run *b) {
+static bool compare_facts(comparison *c, td_run *a, td_run *b, facts (*facts_of)(td_run *run)) {
     facts first = facts_of(a), second = facts_of(b);
     bool good = !first.failed && !second.failed && add_missing(c, &first, &second, 0) &&
                 add_missing(c, &second, &first, 1);
     release_facts(&first);
     release_facts(&second);
     return good;
+}
+
+static bool compare_settings(comparison *c, td_run *a, td_run *b) {
+    bool good = compare_facts(c, a, b, environment_of);
+    c->base.environment_count = c->base.difference_count;
+    return good && compare_facts(c, a, b, settings_of);
 }
 
 static bool values_differ(double a, double b, double tolerance) {
@@ -306,7 +326,9 @@ static bool compare_signals(comparison *c, td_run *runs[2], const td_compare_opt
         while (k < MANNERS && !(manners[k].form & both)) {
             k++;
         }
-        if (k == MANNERS || !td_run_matches(options->what, signals[0]->name)) {
+        /* Load of the machine is compared only where it is asked for. */
+        bool left_out = !options->what && signals[0]->info->kind == TD_SIGNAL_SYSTEM;
+        if (k == MANNERS || left_out || !td_run_matches(options->what, signals[0]->name)) {
             continue;
         }
         c->base.compared++;

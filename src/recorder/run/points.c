@@ -130,8 +130,9 @@ size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t max) {
     }
     for (size_t i = 0; i < run->signal_count && used < max; i++) {
         const td_run_signal *signal = &run->signals[i];
-        bool setting = signal->info->kind == TD_SIGNAL_METRIC && /* learning_rate */
-                       signal->info->better == TD_BETTER_NEITHER;
+        bool setting = signal->info->kind == TD_SIGNAL_SYSTEM ||
+                       (signal->info->kind == TD_SIGNAL_METRIC && /* learning_rate */
+                        signal->info->better == TD_BETTER_NEITHER);
         if (signal->forms & TD_SCALAR && !setting && !is_listed(indices, used, i)) {
             indices[used++] = i;
         }

@@ -1,22 +1,55 @@
 /* A run's rows: what goes wrong with them is a problem of the run, and the end of the rows. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/network.h"
+#include "deck/heartbeat.h"
 #include "run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-bool td__run_is_written(const char *folder) {
-    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool locked = opened >= 0 && flock(opened, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (opened >= 0) {
-        close(opened);
+/* Of a run without a heartbeat that its own machine writes as a local one: whether it was written a minute ago. */
+static bool is_fresh(int folder) {
+    enum { SECONDS = 60 };
+    static const char *const names[] = {"run.db-wal", "run.db"};
+    bool fresh = false;
+    for (size_t i = 0; i < TD__COUNT(names); i++) {
+        struct stat about;
+        fresh |= fstatat(folder, names[i], &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 fabs(td__wall_time() - (double)about.st_mtime) < SECONDS;
     }
-    return locked;
+    return fresh;
+}
+
+td__written_by td__run_written_by(const char *folder, char ended[TD__ENDED]) {
+    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    td__written_by by = TD__NOBODY;
+    td__beat beat;
+    *ended = 0;
+    if (opened < 0) {
+        return by;
+    }
+    if (flock(opened, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        by = TD__LOCK_HOLDER;
+    } else if (td__beat_read(opened, &beat)) {
+        by = td__beat_is_live(&beat) ? TD__OTHER_MACHINE : TD__NOBODY;
+        (void)snprintf(ended, TD__ENDED, "%s", beat.state);
+    } else if (td__folder_is_network(opened) && is_fresh(opened)) {
+        by = TD__PERHAPS;
+    }
+    by = by == TD__LOCK_HOLDER && td__folder_is_network(opened) ? TD__OTHER_MACHINE : by;
+    close(opened);
+    return by;
 }
 
 td_status td__run_open_store(td_run *run, td_error *error) {
-    bool writing = td__run_is_written(run->folder), damaged = false;
+    char ended[TD__ENDED];
+    bool writing = td__run_written_by(run->folder, ended) == TD__LOCK_HOLDER, damaged = false;
     if (run->store && run->shared && writing) {
         return TD_OK; /* sees what is written by itself */
     }

@@ -21,16 +21,20 @@ const char *td_run_state_name(td_run_state state) {
 /* ---- How it is doing ------------------------------------------------------------------------ */
 
 static td_run_state state_of(const char *folder, const char *noted) {
-    if (td__run_is_written(folder)) {
+    char ended[TD__ENDED];
+    td__written_by by = td__run_written_by(folder, ended);
+    if (by == TD__LOCK_HOLDER || by == TD__OTHER_MACHINE) {
         return TD_RUN_RUNNING;
     }
+    /* The heartbeat may be visible here before the end of run.db is. */
     static const td_run_state ends[] = {TD_RUN_FINISHED, TD_RUN_INTERRUPTED, TD_RUN_FAILED};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (strcmp(noted, td_run_state_name(ends[i])) == 0) {
+        const char *name = td_run_state_name(ends[i]);
+        if (strcmp(noted, name) == 0 || strcmp(ended, name) == 0) {
             return ends[i];
         }
     }
-    return TD_RUN_CRASHED;
+    return by == TD__PERHAPS ? TD_RUN_RUNNING : TD_RUN_CRASHED;
 }
 
 static double parse_time(const char *text) {
@@ -42,6 +46,8 @@ typedef struct facts {
     char state[32];
     double started;
     int64_t step, epoch; /* that the program has come to, as the deck notes it */
+    char *parent;        /* a copy */
+    int64_t parent_step;
 } facts;
 
 static void keep_fact(void *user, const char *key, const char *value) {
@@ -54,6 +60,10 @@ static void keep_fact(void *user, const char *key, const char *value) {
         f->step = strtoll(value, NULL, 10);
     } else if (strcmp(key, "deck.epoch") == 0) {
         f->epoch = strtoll(value, NULL, 10);
+    } else if (strcmp(key, "parent") == 0 && !f->parent) {
+        f->parent = td__strdup(value);
+    } else if (strcmp(key, "parent.step") == 0) {
+        f->parent_step = strtoll(value, NULL, 10);
     }
 }
 
@@ -73,6 +83,9 @@ void td__run_read_info(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     td_run_info *info = &run->info;
+    td__free(run->parent);
+    info->parent = run->parent = f.parent;
+    info->parent_step = f.parent_step;
     info->dropped = info->degraded = 0;
     if (!run->events) {
         (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
@@ -240,5 +253,6 @@ void td_run_close(td_run *run) {
     td__free(run->samples);
     td__free(run->folder);
     td__free(run->name);
+    td__free(run->parent);
     td__free(run);
 }

@@ -15,6 +15,7 @@ struct td_run {
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
+    char *parent; /* info's; NULL: none */
     td_run_signal *signals;
     size_t signal_count, signal_capacity;
     uint32_t *by_name; /* indices of signals, sorted */
@@ -38,8 +39,16 @@ void td__run_read_info(td_run *run);
 
 /* Opens FOLDER/run.db for reading, again when it is open already and may have changed. */
 td_status td__run_open_store(td_run *run, td_error *error);
-/* Whether a process holds the lock that a deck takes on its folder. */
-bool td__run_is_written(const char *folder);
+/* Who writes the run now. */
+typedef enum td__written_by {
+    TD__NOBODY,
+    TD__LOCK_HOLDER, /* a process of this machine, whose database can be shared */
+    TD__OTHER_MACHINE, /* a process that is known by its heartbeat, or holds a lock on a network file system */
+    TD__PERHAPS, /* a file was written a moment ago */
+} td__written_by;
+enum { TD__ENDED = 16 };
+/* ended: what the heartbeat says of the run's state, or "". */
+td__written_by td__run_written_by(const char *folder, char ended[TD__ENDED]);
 /* NULL, and a problem, when they cannot be read. */
 td__rows *td__run_select(td_run *run, const td__query *query);
 /* All of a source that is not a signal's. */

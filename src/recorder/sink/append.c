@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/network.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ enum {
 #endif
 
 static const size_t buffer_maximum = (size_t)1 << 32; /* one row of a very long record */
-static const double commit_seconds = 0.25;
+static const double commit_seconds = 0.25, network_seconds = 1;
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
@@ -128,7 +129,8 @@ static td_status append_bytes(td__append *file, const void *data, size_t size, b
         truncate_at_end(file, fd);
     }
     if (good && header) {
-        good = write_header(file, fd);
+        bool ordered = !file->set->network || !file->header || td__sync(fdatasync, fd);
+        good = ordered && write_header(file, fd);
         reason = errno;
     }
     if (close(fd) != 0 && good && errno != EINTR) {
@@ -293,6 +295,7 @@ td_status td__append_set_open(td__append_set *set, const td_sink_options *option
     if (set->folder < 0) {
         return TD_IO;
     }
+    set->network = td__folder_is_network(set->folder);
     set->stack = td__aligned_alloc(STACK);
     if (!set->stack) {
         close(set->folder);
@@ -302,9 +305,9 @@ td_status td__append_set_open(td__append_set *set, const td_sink_options *option
 }
 
 td_status td__append_set_tick(td__append_set *set, td_error *error) {
-    return set->buffered > 0 && td__seconds() - set->committed_at >= commit_seconds
-               ? commit_all(set, error)
-               : TD_OK;
+    double wait = set->network ? network_seconds : commit_seconds;
+    return set->buffered > 0 && td__seconds() - set->committed_at >= wait ? commit_all(set, error)
+                                                                          : TD_OK;
 }
 
 static td_status sync_file(td__append *file, td_error *error) {

@@ -22,6 +22,7 @@ typedef struct td__append_set {
     size_t buffered;     /* bytes in all buffers */
     bool resumed;        /* the run goes on: files of an earlier session are adopted */
     bool created;        /* files whose names are not yet safe on disk */
+    bool network;        /* on a file system where other machines may see writes in another order */
     bool failing;        /* the last attempt to write failed */
     double committed_at; /* seconds; the last attempt */
     void *stack;         /* of the process that writes lines, see append.c */

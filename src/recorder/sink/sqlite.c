@@ -18,6 +18,7 @@ struct td_sink {
     td__writer writer;
     int folder;
     struct stat files[FILES]; /* as they were opened */
+    int generation;           /* of the store, when they were looked at */
     int64_t taken;            /* records */
     int64_t committed;        /* of those */
     int64_t *held;            /* the others; see td_sink_options */
@@ -25,9 +26,22 @@ struct td_sink {
     char state[16]; /* the run's, as last noted */
 };
 
+static td_status look_at_files(td_sink *sink, td_error *error) {
+    for (int i = 0; i < FILES; i++) {
+        if (fstatat(sink->folder, file_names[i], &sink->files[i], AT_SYMLINK_NOFOLLOW) != 0) {
+            return td__file_error(error, file_names[i], "open");
+        }
+    }
+    sink->generation = sink->writer.batch.store->generation;
+    return TD_OK;
+}
+
 /* A deleted file still accepts writes, but no reader can open it. */
-static td_status check_files(const td_sink *sink, td_error *error) {
+static td_status check_files(td_sink *sink, td_error *error) {
     struct stat now;
+    if (sink->generation != sink->writer.batch.store->generation) {
+        return look_at_files(sink, error);
+    }
     for (int i = 0; i < FILES; i++) {
         const struct stat *then = &sink->files[i];
         if (fstatat(sink->folder, file_names[i], &now, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -141,12 +155,7 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);
     status = status ? status : sqlite_note(sink, "version", td_version(), error);
     status = status ? status : td__batch_commit(&sink->writer.batch, error);
-    for (int i = 0; i < FILES && !status; i++) {
-        if (fstatat(sink->folder, file_names[i], &sink->files[i], AT_SYMLINK_NOFOLLOW) != 0) {
-            status = td__file_error(error, file_names[i], "open");
-        }
-    }
-    return status;
+    return status ? status : look_at_files(sink, error);
 }
 
 static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_error *error) {

@@ -9,7 +9,7 @@
 
 enum { BATCH = 20000, BATCH_BYTES = 4 << 20 };
 static const size_t pending_maximum = (size_t)64 << 20;
-static const double commit_seconds = 0.25;
+static const double commit_seconds = 0.25, slow_seconds = 1;
 
 /* --- gathering -------------------------------------------------------------------------------- */
 
@@ -115,7 +115,8 @@ td_status td__batch_commit_if_full(td__batch *batch, td_error *error) {
 }
 
 td_status td__batch_commit_if_old(td__batch *batch, td_error *error) {
-    return (batch->rows > 0 || batch->more) && td__seconds() - batch->tried_at >= commit_seconds
+    double wait = batch->store->slow ? slow_seconds : commit_seconds;
+    return (batch->rows > 0 || batch->more) && td__seconds() - batch->tried_at >= wait
                ? td__batch_commit(batch, error)
                : TD_OK;
 }

@@ -4,8 +4,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/network.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +47,7 @@ static void make_following(void) {
     }
 }
 
-/* The VFS for writing; NULL, which is SQLite's own, where it has no files as on Unix. */
-static const char *writing_vfs(void) {
+const char *td__sqlite_writing_vfs(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_following);
     return following.zName;
@@ -100,16 +101,19 @@ td_status td__sqlite_need_view(td__sqlite *store, td_error *error) {
     return status;
 }
 
-int td__sqlite_version(td__sqlite *store) {
+int td__sqlite_number(td__sqlite *store, const char *pragma) {
     sqlite3_stmt *statement;
-    int version = -1;
-    if (sqlite3_prepare_v2(store->database, "PRAGMA user_version", -1, &statement, NULL) ==
-            SQLITE_OK &&
+    int number = -1;
+    if (sqlite3_prepare_v2(store->database, pragma, -1, &statement, NULL) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW) {
-        version = sqlite3_column_int(statement, 0);
+        number = sqlite3_column_int(statement, 0);
     }
     sqlite3_finalize(statement);
-    return version;
+    return number;
+}
+
+int td__sqlite_version(td__sqlite *store) {
+    return td__sqlite_number(store, "PRAGMA user_version");
 }
 
 bool td__sqlite_is_plain(const char *path) {
@@ -117,10 +121,27 @@ bool td__sqlite_is_plain(const char *path) {
     return lstat(path, &about) == 0 ? S_ISREG(about.st_mode) : errno == ENOENT;
 }
 
-void td__sqlite_close(td__store *base) {
-    td__sqlite *store = (td__sqlite *)base;
+static void finalize_inserts(td__sqlite *store) {
     for (int i = 0; i < TD__TABLES; i++) {
         sqlite3_finalize(store->inserts[i]);
+        store->inserts[i] = NULL;
+    }
+}
+
+void td__sqlite_reconnect(td__sqlite *store, sqlite3 *database) {
+    finalize_inserts(store);
+    sqlite3_close_v2(store->database);
+    store->database = database;
+    store->has_view = false;
+    store->store.generation++;
+}
+
+void td__sqlite_close(td__store *base) {
+    td__sqlite *store = (td__sqlite *)base;
+    finalize_inserts(store);
+    if (store->network) {
+        td__sqlite_settle(store);
+        td__free(store->network);
     }
     if (store->holds) {
         td__guard_drop(store->guard);
@@ -210,7 +231,7 @@ static td_status sqlite_insert(td__store *base, const uint8_t *rows, size_t size
         code = sqlite3_exec(store->database, "COMMIT", NULL, NULL, NULL);
     }
     if (code == SQLITE_OK) {
-        return TD_OK;
+        return store->network ? td__sqlite_show(store, error) : TD_OK;
     }
     td_status status = td__sqlite_error(store, code, "write", error);
     if (!sqlite3_get_autocommit(store->database)) {
@@ -219,7 +240,7 @@ static td_status sqlite_insert(td__store *base, const uint8_t *rows, size_t size
     return status;
 }
 
-static int sync_file(td__sqlite *store, int which) {
+int td__sqlite_sync_file(td__sqlite *store, int which) {
     sqlite3_file *file = NULL;
     sqlite3_file_control(store->database, "main", which, &file);
     return file && file->pMethods ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : SQLITE_OK;
@@ -229,9 +250,9 @@ static int sync_file(td__sqlite *store, int which) {
  * tables when they were made, which SQLite does not know of. */
 static td_status sqlite_sync(td__store *base, td_error *error) {
     td__sqlite *store = (td__sqlite *)base;
-    int code = store->synced ? SQLITE_OK : sync_file(store, SQLITE_FCNTL_FILE_POINTER);
+    int code = store->synced ? SQLITE_OK : td__sqlite_sync_file(store, SQLITE_FCNTL_FILE_POINTER);
     store->synced = code == SQLITE_OK;
-    code = code == SQLITE_OK ? sync_file(store, SQLITE_FCNTL_JOURNAL_POINTER) : code;
+    code = code == SQLITE_OK ? td__sqlite_sync_file(store, SQLITE_FCNTL_JOURNAL_POINTER) : code;
     return code == SQLITE_OK
                ? TD_OK
                : td_error_set(error, TD_IO, "run.db: cannot sync: %s", sqlite3_errstr(code));
@@ -313,11 +334,13 @@ static td_status sqlite_forget(td__store *base, const char *file, int64_t count,
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 /* Makes the database with its tables, empty, under draft, then gives it its name. */
-static td_status make_database(const char *draft, const char *path, td_error *error) {
+static td_status make_database(const char *draft, const char *path, bool network, td_error *error) {
     td__sqlite *store = NULL;
     unlink(draft);
-    td_status status = td__sqlite_connect(draft, NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                                          writing_vfs(), &store, error);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    td_status status =
+        network ? td__sqlite_connect_alone(draft, flags, &store, error)
+                : td__sqlite_connect(draft, NULL, flags, td__sqlite_writing_vfs(), &store, error);
     if (status) {
         return status;
     }
@@ -352,10 +375,13 @@ static td_status migrate_schema(td__sqlite *store, td_error *error) {
     return status;
 }
 
-static td_status open_for_writing(const char *path, td__store **opened, td_error *error) {
+static td_status open_for_writing(const char *path, bool network, td__store **opened,
+                                  td_error *error) {
     td__sqlite *store = NULL;
-    td_status status =
-        td__sqlite_connect(path, NULL, SQLITE_OPEN_READWRITE, writing_vfs(), &store, error);
+    td_status status = network
+                           ? td__sqlite_connect_alone(path, SQLITE_OPEN_READWRITE, &store, error)
+                           : td__sqlite_connect(path, NULL, SQLITE_OPEN_READWRITE,
+                                                td__sqlite_writing_vfs(), &store, error);
     if (status) {
         return status;
     }
@@ -363,6 +389,12 @@ static td_status open_for_writing(const char *path, td__store **opened, td_error
                                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                 "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-16384",
                                 "configure", error);
+    if (!status && network) {
+        store->store.slow = true;
+        store->network = td__strdup(path);
+        status = store->network ? td__sqlite_begin_log(store, error)
+                                : td_error_set(error, TD_MEMORY, "run.db: out of memory");
+    }
     td__sqlite_harden(store, false);
     status = status ? status : td__sqlite_need_view(store, error); /* for rewinding */
     status = status ? status : migrate_schema(store, error);
@@ -370,12 +402,21 @@ static td_status open_for_writing(const char *path, td__store **opened, td_error
         td__sqlite_close(&store->store);
         return status;
     }
-    if (store->guard) {
+    if (store->guard && !network) {
         td__guard_hold(store->guard, path);
         store->holds = true;
     }
     *opened = &store->store;
     return TD_OK;
+}
+
+static bool is_network(const char *folder) {
+    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool network = opened >= 0 && td__folder_is_network(opened);
+    if (opened >= 0) {
+        close(opened);
+    }
+    return network;
 }
 
 static td_status make_path(char out[TD__SQLITE_PATH], const char *folder, const char *name,
@@ -393,8 +434,9 @@ td_status td__store_create(const char *folder, td__store **store, td_error *erro
     if (!status && lstat(path, &about) == 0) {
         status = td_error_set(error, TD_EXISTS, "run.db exists already");
     }
-    status = status ? status : make_database(draft, path, error);
-    return status ? status : open_for_writing(path, store, error);
+    bool network = is_network(folder);
+    status = status ? status : make_database(draft, path, network, error);
+    return status ? status : open_for_writing(path, network, store, error);
 }
 
 td_status td__store_open(const char *folder, td__store **store, td_error *error) {
@@ -415,7 +457,7 @@ td_status td__store_open(const char *folder, td__store **store, td_error *error)
     if (!status && lstat(path, &about) != 0) {
         status = td_error_set(error, TD_NOT_FOUND, "run.db: %s", strerror(errno));
     }
-    return status ? status : open_for_writing(path, store, error);
+    return status ? status : open_for_writing(path, is_network(folder), store, error);
 }
 
 td_status td__store_temporary(td__store **store, td_error *error) {

@@ -22,6 +22,7 @@ typedef struct td__sqlite {
     td__guard *guard; /* NULL: of a file that has no name */
     bool holds;       /* its locks */
     bool synced;      /* the file itself, not only its log, has been synced since it was opened */
+    char *network;    /* not NULL: its path, of a file that is written as sqlite_network.c has it */
 } td__sqlite;
 
 extern const td__store_class td__sqlite_class;
@@ -38,6 +39,26 @@ td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, 
 void td__sqlite_harden(td__sqlite *store, bool damaged);
 /* Makes our own `tensor`, once: most readers need none. */
 td_status td__sqlite_need_view(td__sqlite *store, td_error *error);
+/* Syncs a file of the database, SQLITE_FCNTL_FILE_POINTER or SQLITE_FCNTL_JOURNAL_POINTER. */
+int td__sqlite_sync_file(td__sqlite *store, int which);
+/* The value of a PRAGMA that is a number, or -1. */
+int td__sqlite_number(td__sqlite *store, const char *pragma);
+/* Gives another connection the store's place. */
+void td__sqlite_reconnect(td__sqlite *store, sqlite3 *database);
+/* The VFS for writing; NULL, which is SQLite's own, where it has no files as on Unix. */
+const char *td__sqlite_writing_vfs(void);
+
+/* On a network file system (sqlite_network.c): opens a connection to path that uses no shared memory, and no locks
+ * where there are none. */
+td_status td__sqlite_connect_alone(const char *path, int flags, td__sqlite **opened,
+                                   td_error *error);
+/* After a connection for writing was opened: marks the log as belonging to this database file. */
+td_status td__sqlite_begin_log(td__sqlite *store, td_error *error);
+/* After a commit: makes it visible to other machines. Puts log and database together when the log has become long. */
+td_status td__sqlite_show(td__sqlite *store, td_error *error);
+/* Before the last connection is closed: puts log and database together. */
+void td__sqlite_settle(td__sqlite *store);
+
 /* PRAGMA user_version, or -1. */
 int td__sqlite_version(td__sqlite *store);
 /* Whether path is a file of its own, not a link, a pipe or the like; or not there. */

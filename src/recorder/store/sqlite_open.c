@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- The file ------------------------------------------------------------------------------- */
 
@@ -28,8 +29,8 @@ static bool make_uri(char *out, size_t size, const char *path, const char *optio
 
 /* SQLite silently fills the missing part of a last page with zeros. The file is read through SQLite,
  * because closing a descriptor of our own would drop its locks. */
-static bool is_cut_short(td__sqlite *store, bool has_log) {
-    uint8_t head[32];
+static bool is_cut_short(td__sqlite *store, bool has_log, bool *mixed) {
+    uint8_t head[72];
     sqlite3_int64 size = 0;
     sqlite3_file *file = NULL;
     sqlite3_file_control(store->database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
@@ -38,6 +39,8 @@ static bool is_cut_short(td__sqlite *store, bool has_log) {
         return false;
     }
     store->bytes = size;
+    int generation = head[68] << 24 | head[69] << 16 | head[70] << 8 | head[71];
+    *mixed = has_log && td__sqlite_number(store, "PRAGMA application_id") > generation;
     int64_t page = head[16] << 8 | head[17];
     page = page == 1 ? 65536 : page;
     int64_t pages = (int64_t)head[28] << 24 | head[29] << 16 | head[30] << 8 | head[31];
@@ -179,7 +182,8 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
     sqlite3_exec(store->database, "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON", NULL, NULL,
                  NULL);
     int code = sqlite3_exec(store->database, probe, NULL, NULL, NULL);
-    *damaged = is_cut_short(store, has_log);
+    bool mixed = false;
+    *damaged = is_cut_short(store, has_log, &mixed);
     if ((code & 0xff) == SQLITE_CORRUPT) {
         *damaged = true;
         sqlite3_exec(store->database, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
@@ -193,6 +197,9 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
                                                                                 : TD_IO,
                               "%s cannot be read: %s", path, sqlite3_errstr(code));
     }
+    if (!status && mixed) { /* see sqlite_network.c */
+        status = td_error_set(error, TD_BUSY, "%s is being put together with its log", path);
+    }
     status = status ? status : make_safe(store, *damaged, error);
     if (status) {
         td__sqlite_close(&store->store);
@@ -203,8 +210,8 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
     return TD_OK;
 }
 
-td_status td__store_read(const char *folder, bool writing, td__store **opened, bool *damaged,
-                         td_error *error) {
+static td_status read_once(const char *folder, bool writing, td__store **opened, bool *damaged,
+                           td_error *error) {
     static const char *const endings[] = {"", "-wal", "-shm"};
     char path[TD__SQLITE_PATH];
     bool has_log = false;
@@ -235,4 +242,19 @@ td_status td__store_read(const char *folder, bool writing, td__store **opened, b
     store->bytes += log_size;
     *opened = &store->store;
     return TD_OK;
+}
+
+td_status td__store_read(const char *folder, bool writing, td__store **opened, bool *damaged,
+                         td_error *error) {
+    enum { TRIES = 50, PAUSE = 50000 }; /* microseconds */
+    char heartbeat[TD__SQLITE_PATH];
+    td_status status = read_once(folder, writing, opened, damaged, error);
+    (void)snprintf(heartbeat, sizeof heartbeat, "%s/heartbeat", folder);
+    bool replaced =
+        status && !writing && access(heartbeat, F_OK) == 0; /* perhaps: a log may vanish */
+    for (int i = 1; i < TRIES && replaced && (status == TD_BUSY || status == TD_IO); i++) {
+        usleep(PAUSE);
+        status = read_once(folder, writing, opened, damaged, error);
+    }
+    return status;
 }

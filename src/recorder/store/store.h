@@ -102,7 +102,9 @@ typedef struct td__store_class {
 
 struct td__store {
     const td__store_class *class;
-    int version; /* that it was written in; 0: not known */
+    bool slow;      /* a commit waits for a server: fewer of them */
+    int version;    /* that it was written in; 0: not known */
+    int generation; /* changes when the store has replaced its files by itself */
     /* Of one that is not trusted: until when it may be read, in the thread's processor time
      * (td__cpu_seconds); what takes longer ends with an error. 0: as long as its size allows. */
     double cpu_until;

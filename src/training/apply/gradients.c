@@ -130,11 +130,11 @@ static td_status choose_loss(td_gradients *g, const char *asked, td_error *error
 /* ---- What is asked for ----------------------------------------------------------------------- */
 
 static void add_item(td_gradients *g, const char *layer, const char *name, const char *ending,
-                     td_tensor *of) {
+                     td_tensor *source) {
     size_t at = g->info.count++;
     (void)snprintf(g->names[at], NAME_SIZE, "%s%s", name, ending);
     g->items[at] = (td_gradient){.name = g->names[at], .layer = layer};
-    g->targets[at] = of;
+    g->targets[at] = source;
 }
 
 static void add_layer(td_gradients *g, size_t which) {

@@ -168,7 +168,7 @@ static bool write_values(int file, const td_tensor *tensor, td_dtype dtype, off_
         td_view own = td_view_of(tensor), little = {0};
         bool written = td__view_to_file(&own, &little, NULL) == TD_OK &&
                        td__write_all(file, little.data, count * size, at);
-        td__view_let_go(&little);
+        td__view_release(&little);
         return written;
     }
     enum { PIECE = 4096 };

@@ -380,7 +380,7 @@ static void tell_remarks(const predictor *p, const td_predict_options *options) 
     }
 }
 
-static void tell(const predictor *p, td_prediction *result) {
+static void describe_prediction(const predictor *p, td_prediction *result) {
     if (result) {
         *result = (td_prediction){.examples = p->examples,
                                   .labelled = p->saved.labelled,
@@ -435,7 +435,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         }
     }
     if (!status) {
-        tell(&p, result);
+        describe_prediction(&p, result);
     }
     td_error closing = {0};
     td_status closed = TD_OK;

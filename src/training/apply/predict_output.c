@@ -51,54 +51,57 @@ static td_status stream_error(const td__predict_output *output, td_error *error)
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
 /* A column's name: OUTPUT_WORD where there are several outputs, else WORD; then _NUMBER unless -1. */
-static void column(td__predict_output *output, const td__predicted_output *of, const char *word,
-                   int64_t number) {
+static void column(td__predict_output *output, const td__predicted_output *predicted,
+                   const char *word, int64_t number) {
     char text[600], cell[TD__CSV_CELL(sizeof text)], digits[24] = "";
     if (number >= 0) {
         (void)snprintf(digits, sizeof digits, "_%" PRId64, number);
     }
-    int length = snprintf(text, sizeof text, "%.300s%s%.200s%s", of->name ? of->name : "",
-                          of->name && *word ? "_" : "", word, digits);
+    int length =
+        snprintf(text, sizeof text, "%.300s%s%.200s%s", predicted->name ? predicted->name : "",
+                 predicted->name && *word ? "_" : "", word, digits);
     (void)fputs(output->began ? "," : "", output->stream);
     (void)fwrite(cell, 1, td__csv_cell(cell, text, (size_t)length), output->stream);
     output->began = true;
 }
 
 /* class_0, or class_NAME where the columns have names; OUTPUT_0 of several outputs. */
-static void class_column(td__predict_output *output, const td__predicted_output *of, int64_t i) {
-    const char *name = output->about.named ? td__class_name(&of->scores, (double)i) : NULL;
+static void class_column(td__predict_output *output, const td__predicted_output *predicted,
+                         int64_t i) {
+    const char *name = output->about.named ? td__class_name(&predicted->scores, (double)i) : NULL;
     char text[256];
     (void)snprintf(text, sizeof text, "class_%.200s", name ? name : "");
-    column(output, of, name ? text : of->name ? "" : "class", name ? -1 : i);
+    column(output, predicted, name ? text : predicted->name ? "" : "class", name ? -1 : i);
 }
 
 /* label,class_0,…[,predicted], of each output; [,file] */
 static void csv_header(td__predict_output *output, const td_view *predictions) {
     for (size_t k = 0; k < output->about.count; k++) {
-        const td__predicted_output *of = &output->about.outputs[k];
-        for (int64_t i = 0; i < of->label_count; i++) {
-            column(output, of, "label", of->label_count == 1 ? -1 : i);
+        const td__predicted_output *predicted = &output->about.outputs[k];
+        for (int64_t i = 0; i < predicted->label_count; i++) {
+            column(output, predicted, "label", predicted->label_count == 1 ? -1 : i);
         }
         for (int64_t i = 0; i < row_elements(&predictions[k]); i++) {
-            class_column(output, of, i);
+            class_column(output, predicted, i);
         }
         if (output->files && k + 1 == output->about.count) {
             column(output, &(td__predicted_output){0}, "file", -1);
         }
         if (output->scores[k]) {
-            column(output, of, "predicted", -1);
+            column(output, predicted, "predicted", -1);
         }
     }
 }
 
-static char *label_cells(const td__predicted_output *of, char *out, int64_t row,
+static char *label_cells(const td__predicted_output *predicted, char *out, int64_t row,
                          const td_view *label) {
     int64_t width = td__elements_from(&label->shape, 1);
-    if (of->label_count == 1 && of->scores.unit_count) {
-        return td__class_cell(out, &of->scores, td__element(label, row * width + of->first_label));
+    if (predicted->label_count == 1 && predicted->scores.unit_count) {
+        return td__class_cell(out, &predicted->scores,
+                              td__element(label, row * width + predicted->first_label));
     }
-    for (int64_t i = 0; i < of->label_count; i++) {
-        int64_t at = row * width + of->first_label + i;
+    for (int64_t i = 0; i < predicted->label_count; i++) {
+        int64_t at = row * width + predicted->first_label + i;
         out += label->dtype == TD_INT32 ? td__format_int(out, ((const int32_t *)label->data)[at])
                                         : td__format_float(out, ((const float *)label->data)[at]);
         *out++ = ',';
@@ -110,18 +113,18 @@ static char *label_cells(const td__predicted_output *of, char *out, int64_t row,
 static char *csv_row(const td__predict_output *output, char *out, int64_t row,
                      const td_batch *batch, const td_view *predictions, const char *file) {
     for (size_t k = 0; k < output->about.count; k++) {
-        const td__predicted_output *of = &output->about.outputs[k];
+        const td__predicted_output *predicted = &output->about.outputs[k];
         int64_t classes = row_elements(&predictions[k]);
         const float *values = (const float *)predictions[k].data + row * classes;
-        out = label_cells(of, out, row, &batch->label);
+        out = label_cells(predicted, out, row, &batch->label);
         out = td__format_floats(out, values, (size_t)classes, ',');
         if (output->files && k + 1 == output->about.count) {
             out += td__csv_cell(out, file, strlen(file));
             *out++ = ',';
         }
         if (output->scores[k]) {
-            int64_t class = td__predicted(&of->scores, &predictions[k], row, classes);
-            out = td__class_cell(out, &of->scores, (double)class);
+            int64_t class = td__predicted(&predicted->scores, &predictions[k], row, classes);
+            out = td__class_cell(out, &predicted->scores, (double)class);
         }
     }
     out[-1] = '\n';
@@ -133,11 +136,11 @@ static void csv_begin(td__predict_output *output, const td_view *predictions) {
     output->room = TEXT_BYTES;
     output->files = td_dataset_file(output->about.data, TD_TRAINING, 0) != NULL;
     for (size_t k = 0; k < output->about.count; k++) {
-        const td__predicted_output *of = &output->about.outputs[k];
+        const td__predicted_output *predicted = &output->about.outputs[k];
         int64_t classes = row_elements(&predictions[k]);
-        output->scores[k] = td__are_scores(&of->scores, classes);
-        output->room +=
-            (size_t)(classes + of->label_count) * TD__NUMBER_ROOM + 2 * td__class_room(&of->scores);
+        output->scores[k] = td__are_scores(&predicted->scores, classes);
+        output->room += (size_t)(classes + predicted->label_count) * TD__NUMBER_ROOM +
+                        2 * td__class_room(&predicted->scores);
     }
     csv_header(output, predictions);
     (void)fputc('\n', output->stream);
@@ -186,7 +189,7 @@ static td_status npy_write(td__predict_output *output, const td_view *prediction
     }
     size_t count = (size_t)(prediction->shape.dims[0] * row_elements(prediction));
     (void)fwrite(little.data, sizeof(float), count, output->stream);
-    td__view_let_go(&little);
+    td__view_release(&little);
     output->written += prediction->shape.dims[0];
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;
 }

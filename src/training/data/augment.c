@@ -20,13 +20,13 @@ typedef struct change {
 } change;
 
 /* Uniform in [-most, most). */
-static double around(td__random *random, double most) {
-    return (2 * td__random_uniform(random) - 1) * most;
+static double around(td__random *random, double max) {
+    return (2 * td__random_uniform(random) - 1) * max;
 }
 
 /* A whole number in [-most, most]. */
-static double whole_around(td__random *random, int64_t most) {
-    return (double)td__random_below(random, 2 * (uint64_t)most + 1) - (double)most;
+static double whole_around(td__random *random, int64_t max) {
+    return (double)td__random_below(random, 2 * (uint64_t)max + 1) - (double)max;
 }
 
 static change draw(const td_augment *a, td__random *random, const td_shape *shape) {

@@ -22,7 +22,7 @@ struct td_batches {
     uint64_t epoch;    /* under way */
     float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
     bool scattered;    /* rows in random order, of a file beyond memory */
-    size_t let_go;     /* bytes of the mapped file before which all pages were let go */
+    size_t released;   /* bytes of the mapped file before which all pages were let go */
     td_error error;    /* why td_batches_next ended early; its status is TD_OK: it did not */
 };
 
@@ -107,7 +107,7 @@ void td_batches_destroy(td_batches *batches) {
 
 void td_batches_start(td_batches *batches, uint64_t epoch) {
     batches->next = 0;
-    batches->let_go = 0;
+    batches->released = 0;
     batches->epoch = epoch;
     if (!batches->order) {
         return;
@@ -202,7 +202,7 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
         td__table_fetch(&b->dataset->tables[b->part->table], b->rows, count);
     }
     if (!b->order) {
-        td__table_let_go(&b->dataset->tables[b->part->table], b->rows[0], &b->let_go);
+        td__table_release_rows(&b->dataset->tables[b->part->table], b->rows[0], &b->released);
     }
     const td_data_info *info = &b->dataset->info;
     const float *input = inputs_in_place(b, count);

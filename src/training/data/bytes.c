@@ -38,17 +38,17 @@ static td_status open_regular(const char *path, int *descriptor, struct stat *st
 static td_status load(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
     uint8_t *data = NULL;
     size_t size = 0, capacity = 0;
-    size_t most = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    size_t max = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
     td_status status = TD_OK;
     while (!status) {
-        size_t wanted = size + (1 << 20) < most ? size + (1 << 20) : most, got = 0;
-        if (!td__grow(&data, &capacity, wanted, most, 1)) {
+        size_t wanted = size + (1 << 20) < max ? size + (1 << 20) : max, got = 0;
+        if (!td__grow(&data, &capacity, wanted, max, 1)) {
             status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", input->path);
             break;
         }
         status = td__input_read(input, data + size, capacity - size, &got, error);
         size += got;
-        if (!status && size == most) {
+        if (!status && size == max) {
             status =
                 td_error_set(error, TD_RANGE,
                              "%s has more than %lld bytes unpacked; unpack it to a file, which "
@@ -135,8 +135,8 @@ td_status td__input_open(td__input **input, const char *path, td_error *error) {
 
 static td_status read_file(td__input *input, void *buffer, size_t size, size_t *got,
                            td_error *error) {
-    unsigned most = size > (1u << 30) ? 1u << 30 : (unsigned)size;
-    int count = gzread(input->file, buffer, most);
+    unsigned max = size > (1u << 30) ? 1u << 30 : (unsigned)size;
+    int count = gzread(input->file, buffer, max);
     int code = Z_OK;
     const char *text = gzerror(input->file, &code);
     if (count < 0 || (count == 0 && code != Z_OK && code != Z_STREAM_END)) {

@@ -191,7 +191,7 @@ static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *secon
                                       int64_t *start) {
     static const char candidates[] = {',', ';', '\t', '|'};
     char given = csv->options->separator, best = given ? given : ',';
-    double most = -1;
+    double max = -1;
     int64_t line = csv->line;
     for (size_t i = 0; !given && i < sizeof candidates; i++) {
         td_error *error = csv->error,
@@ -206,8 +206,8 @@ static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *secon
         double likely = outcome == TD__CSV_RECORD ? likelihood(second->count ? second : first,
                                                                second->count ? first : second)
                                                   : -1;
-        if (likely > most) {
-            most = likely;
+        if (likely > max) {
+            max = likely;
             best = candidates[i];
         }
         release_fields(first);

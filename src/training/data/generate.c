@@ -116,7 +116,7 @@ enum { EXAMPLES = 1, LENGTH = 2, CLASSES = 4, FEATURES = 8, SIZE = 16, NOISE = 3
 static const struct field {
     const char *name;
     size_t offset;
-    double least, most;
+    double min, max;
     unsigned bit;
     bool whole;
 } fields[] = {
@@ -206,11 +206,11 @@ static void set(td_generate_options *options, const struct field *field, double 
 
 static td_status check_value(const struct recipe *recipe, const struct field *field, double value,
                              td_error *error) {
-    double most = field->bit == CLASSES ? (double)recipe->most_classes : field->most;
-    if (!(value >= field->least && value <= most) || (field->whole && value != floor(value))) {
+    double max = field->bit == CLASSES ? (double)recipe->most_classes : field->max;
+    if (!(value >= field->min && value <= max) || (field->whole && value != floor(value))) {
         return td_error_set(error, TD_RANGE, "generate %s: %s is %g; %s from %g to %g is expected",
                             recipe->name, field->name, value,
-                            field->whole ? "a whole number" : "a number", field->least, most);
+                            field->whole ? "a whole number" : "a number", field->min, max);
     }
     return TD_OK;
 }

@@ -243,8 +243,8 @@ int32_t td__label_class(const td_dataset *dataset, int table, int64_t row, int64
     const td__table *t = &dataset->tables[table];
     const int32_t *class_of = dataset->class_of[table];
     double value = td__array_value(&t->label, row, i);
-    int64_t most = class_of ? (int64_t)t->classes.count : dataset->info.classes;
-    int32_t number = value >= 0 && value < (double)most ? (int32_t)value : 0;
+    int64_t max = class_of ? (int64_t)t->classes.count : dataset->info.classes;
+    int32_t number = value >= 0 && value < (double)max ? (int32_t)value : 0;
     return class_of ? class_of[number] : number;
 }
 

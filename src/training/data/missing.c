@@ -49,11 +49,11 @@ static td_status drop_rows(td_dataset *dataset, int t, td_error *error) {
                             (long long)table->rows);
     }
     int64_t count = 0;
-    size_t let_go = 0;
+    size_t released = 0;
     td_status status = TD_OK;
     for (int64_t row = 0; !status && row < table->rows; row++) {
         status = td__table_need(table, row, error);
-        td__table_let_go(table, row, &let_go);
+        td__table_release_rows(table, row, &released);
         if (!status && !has_missing(table, row, inputs)) {
             kept[count++] = (uint32_t)row;
         }

@@ -47,7 +47,7 @@ td_status td__each_training_input(const td_dataset *dataset,
     const td__array *input = &dataset->tables[0].input;
     const td__part *part = &dataset->parts[TD_TRAINING];
     float *row = td__calloc((size_t)input->count, sizeof *row);
-    size_t let_go = 0;
+    size_t released = 0;
     td_status status = row ? TD_OK
                            : td_error_set(error, TD_MEMORY, "no memory for a row of %lld inputs",
                                           (long long)input->count);
@@ -56,7 +56,7 @@ td_status td__each_training_input(const td_dataset *dataset,
         status = td__table_need(&dataset->tables[0], number, error);
         if (!status) {
             td__array_read(input, number, row);
-            td__table_let_go(&dataset->tables[0], number, &let_go);
+            td__table_release_rows(&dataset->tables[0], number, &released);
             each(user, n, row);
         }
     }

@@ -86,7 +86,7 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
 #define LARGE_FILE ((size_t)64 << 20)
 #define LET_GO ((size_t)16 << 20)
 
-void td__table_let_go(const td__table *table, int64_t row, size_t *done) {
+void td__table_release_rows(const td__table *table, int64_t row, size_t *done) {
     const td__bytes *bytes = &table->bytes[0];
     const td__array *array = &table->input;
     if (array->offsets || !bytes->mapped || bytes->size < LARGE_FILE) {

@@ -21,8 +21,11 @@ struct td_diagnosis {
 
 /* Tries what rules suspect, and decides. */
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
-/* Accepts what the symptoms alone point to. */
-void td__link(td__case *of, const char *only, const char *ignore);
+/* Accepts what the symptoms alone point to; only pairs with one of the symptoms of `among`. */
+void td__link(td__case *of, uint32_t among, const char *only, const char *ignore);
+/* Accepts what is certainly wrong and has no cause yet: a loss that is not finite or never falls, a
+ * run that stopped. */
+void td__accept_symptoms(td__case *of, const char *only, const char *ignore);
 /* The symptoms that must be there for td__link to accept a cause; another set for each call, from
  * *at = 0 on; 0: no more. */
 uint32_t td__link_symptoms(const char *cause, size_t *at);

@@ -79,9 +79,25 @@ const td__series *td__series_of(td__history *history, const char *signal, const 
     return series;
 }
 
+static const td__series *first_recorded(td__history *history, const char *const *names) {
+    const td__series *series = td__series_of(history, *names++, NULL);
+    for (; !series->count && *names; names++) {
+        series = td__series_of(history, *names, NULL);
+    }
+    return series;
+}
+
 const td__series *td__loss_of(td__history *history) {
-    const td__series *steps = td__series_of(history, "loss", NULL);
-    return steps->count ? steps : td__series_of(history, "epoch_loss", NULL);
+    static const char *const names[] = {"loss",          "train_loss", "train/loss", "loss/train",
+                                        "training_loss", "Loss/train", "epoch_loss", NULL};
+    return first_recorded(history, names);
+}
+
+const td__series *td__validation_loss_of(td__history *history) {
+    static const char *const names[] = {"val_loss",        "val/loss",  "loss/val",
+                                        "validation_loss", "eval_loss", "eval/loss",
+                                        "valid_loss",      "test_loss", NULL};
+    return first_recorded(history, names);
 }
 
 const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at) {

@@ -29,8 +29,9 @@ void td__history_close(td__history *history); /* accepts NULL */
 /* A signal's scalars (statistic NULL) or one of its statistics; valid until the history is closed.
  * Never NULL: an empty series when there are none. */
 const td__series *td__series_of(td__history *history, const char *signal, const char *statistic);
-/* The loss step by step, or by epoch where there is no other. */
+/* The loss step by step, or by epoch where there is no other; under the names that people give it. */
 const td__series *td__loss_of(td__history *history);
+const td__series *td__validation_loss_of(td__history *history);
 /* The next signal of this kind after number *at, which moves on; NULL: no more. Begin with 0. */
 const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at);
 

@@ -115,12 +115,19 @@ static void tell(trials *t, const td__suspicion *s) {
     }
 }
 
+/* A run whose loss stopped being finite had learnt nothing; a change with which it goes on to the end is
+ * a gain even where the task needs more than that. */
+static double survival_of(const trials *t, const td__trial *trial) {
+    bool survives = t->of->baseline.origin.cause && !trial->origin.cause && trial->complete;
+    return survives ? WIN_POOR : 0;
+}
+
 static void try_alone(trials *t, td__suspicion *s) {
     change alone = {0};
     add_change(&alone, s);
     tell(t, s);
     s->tried = attempt(t, &alone, &s->trial);
-    s->gain = s->tried ? gain_of(t, s->trial.score) : 0;
+    s->gain = s->tried ? fmax(gain_of(t, s->trial.score), survival_of(t, &s->trial)) : 0;
 }
 
 /* With the usual optimizer: what counts is what the change wins beyond it. */
@@ -332,7 +339,21 @@ static void judge_untried(td__case *of, const td_diagnose_options *options) {
             accept(s, s->strength == TD__FACT ? TD_SURE : TD_LIKELY, 20 + (double)s->strength);
         }
     }
-    td__link(of, options->only, options->ignore);
+    td__link(of, UINT32_MAX, options->only, options->ignore);
+}
+
+static void judge_tried(trials *t) {
+    td__case *of = t->of;
+    judge_contradictions(t);
+    if (of->baseline.score < FINE) {
+        judge_structure(t);
+        if (!any_accepted(of, TD__CONTRADICTION)) {
+            judge_tuning(t);
+        }
+    }
+    if (!any_accepted(of, TD__TUNING)) { /* no change helped; what the loss became stays */
+        td__link(of, TD__NAN_LOSS | TD__INF_LOSS, t->options->only, t->options->ignore);
+    }
 }
 
 td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error) {
@@ -343,17 +364,12 @@ td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *
                 .until = td__seconds() + seconds,
                 .each = seconds / 4,
                 .usual = NAN};
-    if (!of->repeated) {
+    if (of->repeated) {
+        judge_tried(&t);
+    } else {
         judge_untried(of, options);
-        return TD_OK;
     }
-    judge_contradictions(&t);
-    if (of->baseline.score < FINE) {
-        judge_structure(&t);
-        if (!any_accepted(of, TD__CONTRADICTION)) {
-            judge_tuning(&t);
-        }
-    }
+    td__accept_symptoms(of, options->only, options->ignore);
     place_origin(of);
     return TD_OK;
 }

@@ -17,6 +17,9 @@ static const pointer links[] = {
      "a tenth of the learning rate; clip_norm"},
     {TD__NAN_LOSS | TD__EXPLODING_GRADIENT, "learning_rate_too_high", TD_LIKELY,
      "a tenth of the learning rate; clip_norm"},
+    {TD__INF_LOSS, "learning_rate_too_high", TD_MAYBE, "a tenth of the learning rate; clip_norm"},
+    {TD__NAN_LOSS, "learning_rate_too_high", TD_MAYBE,
+     "a tenth of the learning rate; clip_norm; look for NaN in the data"},
     {TD__DIVERGENCE, "learning_rate_too_high", TD_LIKELY, "a tenth of the learning rate"},
     {TD__OSCILLATION, "learning_rate_too_high", TD_MAYBE, "a tenth of the learning rate"},
     {TD__DEAD_RELU, "learning_rate_too_high", TD_MAYBE,
@@ -74,6 +77,17 @@ static bool cannot_be(const td__case *of, const char *cause) {
     return !strcmp(cause, "wrong_hidden_activation") && has_relu(of);
 }
 
+/* A validation loss that rises while the accuracy stays at its best is confidence, and harmless. */
+static bool is_harmless(const td__case *of, const char *cause) {
+    static const char *const names[] = {"val_accuracy", "val_acc", "val/accuracy", "val/acc"};
+    const td__series *accuracy = td__series_of(of->history, names[0], NULL);
+    for (size_t i = 1; !accuracy->count && i < sizeof names / sizeof *names; i++) {
+        accuracy = td__series_of(of->history, names[i], NULL);
+    }
+    double best = td__series_most(accuracy, NULL), last = td__series_last(accuracy);
+    return !strcmp(cause, "overfitting") && best > 0 && (last >= 0.97 * best);
+}
+
 static bool is_suspected(const td__case *of, const char *cause) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         if (of->suspicions[i].accepted && !strcmp(of->suspicions[i].rule->info.name, cause)) {
@@ -83,7 +97,7 @@ static bool is_suspected(const td__case *of, const char *cause) {
     return false;
 }
 
-void td__link(td__case *of, const char *only, const char *ignore) {
+void td__link(td__case *of, uint32_t among, const char *only, const char *ignore) {
     uint32_t there = 0, known = explained(of), done = 0;
     for (size_t i = 0; i < of->symptom_count; i++) {
         there |= 1U << of->symptoms[i].index;
@@ -94,15 +108,15 @@ void td__link(td__case *of, const char *only, const char *ignore) {
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         const pointer *l = &links[i];
         of->rule = td__rule_of(l->cause);
-        if ((there & l->all) != l->all || (known & l->all) == l->all || done == l->all ||
-            !of->rule || cannot_be(of, l->cause) || !td__rule_is_wanted(of->rule, only, ignore) ||
-            is_suspected(of, l->cause)) {
+        if (!(l->all & among) || (there & l->all) != l->all || (known & l->all) == l->all ||
+            done == l->all || !of->rule || cannot_be(of, l->cause) ||
+            !td__rule_is_wanted(of->rule, only, ignore) || is_suspected(of, l->cause)) {
             continue;
         }
         td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);
         if (s) {
             s->accepted = true;
-            s->confidence = l->confidence;
+            s->confidence = is_harmless(of, l->cause) ? TD_MAYBE : l->confidence;
             s->weight = (double)(sizeof links / sizeof *links - i);
             done = l->all;
         }

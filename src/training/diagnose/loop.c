@@ -65,6 +65,10 @@ int64_t td__loop_updates(const td__case *of) {
     return json_integer_value(value_of(of, "updates", NULL));
 }
 
+bool td__loop_has(const td__case *of, const char *fact) {
+    return value_of(of, fact, NULL) != NULL;
+}
+
 bool td__loop_is(const td__case *of, const char *fact, const char *member) {
     return json_is_true(value_of(of, fact, member));
 }

@@ -11,6 +11,8 @@ void td__loop_release(td__case *of);
 
 /* Updates that were seen; 0: nothing is known of the loop. */
 int64_t td__loop_updates(const td__case *of);
+/* Whether the fact was seen at all. */
+bool td__loop_has(const td__case *of, const char *fact);
 /* A number of a fact: ("clipping", "limit"). member NULL: the fact is a number itself. 0: none. */
 double td__loop_number(const td__case *of, const char *fact, const char *member);
 bool td__loop_is(const td__case *of, const char *fact, const char *member);

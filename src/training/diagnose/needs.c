@@ -44,8 +44,7 @@ uint32_t td__needs_available(td__case *of) {
         available |= has_statistics(of, kinds[i].kind) ? kinds[i].need : 0;
     }
     available |= td__loss_of(of->history)->count ? TD__NEEDS_LOSS : 0;
-    available |=
-        td__series_of(of->history, "val_loss", NULL)->count ? TD__NEEDS_VALIDATION_LOSS : 0;
+    available |= td__validation_loss_of(of->history)->count ? TD__NEEDS_VALIDATION_LOSS : 0;
     return available;
 }
 

@@ -41,11 +41,12 @@ static bool fill_evidence(td__case *of, const td__suspicion *s, td_diagnosis_fin
     for (size_t i = 0; i < s->evidence_count; i++) {
         evidence[finding->evidence_count++] = s->evidence[i];
     }
-    uint32_t seen = 0;
+    /* A symptom without a cause has all others as its evidence. */
+    uint32_t seen = 0, explains = s->rule->info.symptom ? UINT32_MAX : s->rule->explains;
     for (size_t i = 0; i < of->symptom_count; i++) {
         const td__symptom *symptom = &of->symptoms[i];
         uint32_t bit = 1U << symptom->index;
-        if (!(s->rule->explains & bit)) {
+        if (!(explains & bit)) {
             continue;
         }
         if (!(seen & bit)) {
@@ -171,16 +172,17 @@ static bool fill(td__case *of, const td__suspicion *s, td_diagnosis_finding *fin
         return false;
     }
     memcpy(edits, s->edits, s->edit_count * sizeof *edits);
-    *finding = (td_diagnosis_finding){.rule = s->rule->info.name,
-                                      .cause = s->rule->info.name,
-                                      .text = s->rule->title,
-                                      .layer = layer ? td__keep(of, layer) : NULL,
-                                      .unit = s->unit,
-                                      .since_step = s->since,
-                                      .confidence = s->confidence,
-                                      .remedy = s->remedy,
-                                      .edits = edits,
-                                      .edit_count = s->edit_count};
+    *finding =
+        (td_diagnosis_finding){.rule = s->rule->info.name,
+                               .cause = s->rule->info.name,
+                               .text = s->rule->title ? s->rule->title : s->rule->info.meaning,
+                               .layer = layer ? td__keep(of, layer) : NULL,
+                               .unit = s->unit,
+                               .since_step = s->since,
+                               .confidence = s->confidence,
+                               .remedy = s->remedy,
+                               .edits = edits,
+                               .edit_count = s->edit_count};
     return fill_evidence(of, s, finding) && fill_origin(of, s, finding) &&
            fill_trial(of, s, finding) && fill_plot(of, finding);
 }

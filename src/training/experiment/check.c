@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_KEYS = 64 };
+enum { MAX_KEYS = 64 };
 
 /* ---- Problems -------------------------------------------------------------------------------- */
 
@@ -231,7 +231,7 @@ void td__read_names(td__checker *checker, td__yaml_node *node, void *member) {
 static void check_keys(td__checker *checker, const td__yaml_node *node, const td__key *keys,
                        size_t count) {
     for (size_t k = 0; k < node->count; k++) {
-        const char *words[MOST_KEYS] = {0};
+        const char *words[MAX_KEYS] = {0};
         size_t i = 0;
         while (i < count && strcmp(keys[i].field.key, node->keys[k]->text) != 0) {
             words[i] = keys[i].elsewhere ? NULL : keys[i].field.key;
@@ -261,7 +261,7 @@ static void read_key(td__checker *checker, td__yaml_node *node, const td__key *k
 
 void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *keys, size_t count,
                    void *into) {
-    assert(count <= MOST_KEYS);
+    assert(count <= MAX_KEYS);
     if (node->kind != TD__YAML_MAP) {
         char found[80];
         td__problem(checker, node, "expected a map (KEY: VALUE), not %s", describe(node, found));

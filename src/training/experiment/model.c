@@ -9,9 +9,9 @@
 static td_setting from_input(const td_setting *from) {
     static const char *const inputs[] = {"input", "input", "input", "input"};
     size_t count = from->value.kind == TD_VALUE_TEXTS ? from->value.count : 1;
-    size_t most = TD__COUNT(inputs);
+    size_t max = TD__COUNT(inputs);
     return (td_setting){
-        from->key, {.kind = TD_VALUE_TEXTS, .texts = inputs, .count = count < most ? count : most}};
+        from->key, {.kind = TD_VALUE_TEXTS, .texts = inputs, .count = count < max ? count : max}};
 }
 
 /* Tries the layer alone: what nn says of its kind, keys and values. Shapes, and the names of other

@@ -120,7 +120,7 @@ static void read_at(td__checker *checker, td__yaml_node *node, void *member) {
 }
 
 #define AT(member) .offset = offsetof(td__track_spec, member)
-#define COUNTED(member, most) .type = TD__FIELD_INTEGER, AT(member), .minimum = 1, .maximum = most
+#define COUNTED(member, max) .type = TD__FIELD_INTEGER, AT(member), .minimum = 1, .maximum = max
 
 static const td__key track_keys[] = {
     {.field = {.key = "what", AT(what)}, .read = read_what, .required = true},

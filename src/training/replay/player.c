@@ -133,9 +133,9 @@ void td__player_close(td__player *player) {
 
 /* experiment.yaml, or experiment.N.yaml of a run that was resumed after step N with other settings: the
  * last of those at or before `step`; *next is the step after which another one holds, or INT64_MAX. */
-static void find_experiment(const td__player *player, int64_t step, char *path, size_t size,
-                            int64_t *begins, int64_t *next) {
-    DIR *listing = opendir(player->folder);
+static void find_experiment(const char *run, int64_t step, char *path, size_t size, int64_t *begins,
+                            int64_t *next) {
+    DIR *listing = opendir(run);
     *begins = 0;
     *next = INT64_MAX;
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
@@ -151,10 +151,15 @@ static void find_experiment(const td__player *player, int64_t step, char *path, 
         closedir(listing);
     }
     if (*begins) {
-        (void)snprintf(path, size, "%s/experiment.%lld.yaml", player->folder, (long long)*begins);
+        (void)snprintf(path, size, "%s/experiment.%lld.yaml", run, (long long)*begins);
     } else {
-        (void)snprintf(path, size, "%s/experiment.yaml", player->folder);
+        (void)snprintf(path, size, "%s/experiment.yaml", run);
     }
+}
+
+void td_replay_experiment(const char *run, int64_t step, char path[TD_REPLAY_PATH]) {
+    int64_t begins, next;
+    find_experiment(run, step > 0 ? step - 1 : 0, path, TD_REPLAY_PATH, &begins, &next);
 }
 
 typedef struct sources_check {
@@ -208,7 +213,7 @@ static void compare_step(void *user, td_trainer *trainer, bool updated);
 static td_status make_trainer(td__player *player, int64_t step, td_error *error) {
     char path[TD_REPLAY_PATH + 64];
     int64_t next;
-    find_experiment(player, step, path, sizeof path, &player->segment, &next);
+    find_experiment(player->folder, step, path, sizeof path, &player->segment, &next);
     td_experiment *experiment = td_experiment_read(path, NULL, error);
     if (!experiment) {
         return error && error->status ? error->status : TD_FORMAT;
@@ -282,7 +287,7 @@ static td_status change_experiment(td__player *player, td_error *error) {
         player->trainer = NULL;
         player->experiment = NULL;
         status = make_trainer(player, before->at.step, error);
-        status = status ? status : td__state_restore(player->trainer, &state, true, error);
+        status = status ? status : td__state_restore(player->trainer, &state, NULL, error);
         if (!status && before->recording.deck) {
             status = td__recording_move(before, player->trainer, error);
         }
@@ -302,7 +307,7 @@ td_status td__player_advance(td__player *player, int64_t last, td_error *error) 
         if (before >= last) {
             break;
         }
-        find_experiment(player, before, path, sizeof path, &begins, &next);
+        find_experiment(player->folder, before, path, sizeof path, &begins, &next);
         if (begins != player->segment) {
             status = change_experiment(player, error);
         }

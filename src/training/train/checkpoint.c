@@ -316,6 +316,22 @@ static td_status write_checkpoint(td_trainer *trainer, bool last, td_error *erro
     return status;
 }
 
+void td__branch_keep(td_trainer *trainer) {
+    char path[4300];
+    td_error error = {0};
+    int folder = td__folder_create(trainer->recording.opened, "branch", &error);
+    int length = snprintf(path, sizeof path, "%s/branch/step-%09lld.safetensors",
+                          trainer->recording.place, (long long)trainer->at.step);
+    bool good = folder >= 0 && length > 0 && (size_t)length < sizeof path &&
+                !write_parts(trainer, path, &error);
+    if (folder >= 0) {
+        close(folder);
+    }
+    if (!good) {
+        td__trainer_unrecorded(trainer, &error);
+    }
+}
+
 bool td__checkpoint_is_cheap(double spent, double cost, double elapsed) {
     return spent + cost <= 0.01 * elapsed;
 }
@@ -493,19 +509,21 @@ static td_status read_remembered(td_trainer *trainer, const td__parts_source *so
 }
 
 /* What the optimizer remembers; of a branch with another optimizer, which has other tensors, nothing. */
-static td_status read_optimizer(td_trainer *trainer, const td__parts_source *source,
+static td_status read_optimizer(td_trainer *trainer, const td__parts_source *source, bool *is_new,
                                 td_error *error) {
     const td_optimizer *optimizer = trainer->learner.optimizer;
     td_status status = TD_OK;
     size_t count = td_optimizer_state_count(optimizer), missing = 0;
-    for (size_t i = 0; source->lenient && i < count; i++) {
+    for (size_t i = 0; source->past && i < count; i++) {
         missing +=
             !find_part(source, "optimizer/", td_tensor_name(td_optimizer_state(optimizer, i)));
     }
     if (missing) {
         td__trainer_remark(trainer, NULL,
-                           "%s has no state of this optimizer: it begins without any",
+                           "%s has no state of this optimizer: it begins without any, and a "
+                           "learning rate schedule begins anew",
                            source->path);
+        *is_new = true;
         return TD_OK;
     }
     for (size_t i = 0; !status && i < count; i++) {
@@ -526,7 +544,7 @@ static td_status read_parameters(td_trainer *trainer, const td__parts_source *so
         if (!status && trainer->stopping.weights) {
             view.data = trainer->stopping.weights[i];
             bool found = find_part(source, "training/best/", parameter->name);
-            status = source->lenient && !found
+            status = source->past && !found
                          ? read_tensor(source, "", parameter->name, view, error)
                          : read_tensor(source, "training/best/", parameter->name, view, error);
         }
@@ -534,10 +552,40 @@ static td_status read_parameters(td_trainer *trainer, const td__parts_source *so
     return status;
 }
 
+/* Whether training/state has the same numbers in the same places, and they are of the same use. */
+static bool has_same_state(const td_trainer *trainer, const td_trainer *past) {
+    bool same =
+        trainer->told_count == past->told_count && state_size(trainer) == state_size(past) &&
+        trainer->feed.batches == past->feed.batches &&
+        !trainer->plateau.best.monitor == !past->plateau.best.monitor &&
+        (!trainer->plateau.best.monitor || !(trainer->plateau.initial < past->plateau.initial ||
+                                             trainer->plateau.initial > past->plateau.initial));
+    for (size_t i = 0; same && i < trainer->told_count; i++) {
+        same = !strcmp(trainer->told[i].name, past->told[i].name);
+    }
+    return same;
+}
+
+/* A branch with other metrics, another plateau or other batches: its epoch's means, early stopping and
+ * plateau begin anew; with other batches also the epoch. */
+static void begin_state_anew(td_trainer *trainer, const td_trainer *past) {
+    td__measure_reset(&trainer->measures, &trainer->measures.epoch);
+    bool rebatched = trainer->feed.batches != past->feed.batches;
+    if (rebatched) {
+        trainer->at.batch = 0;
+    }
+    td__trainer_remark(trainer, NULL,
+                       "the branch has other %s: means of the epoch, early stopping and "
+                       "reduce_on_plateau begin anew%s",
+                       rebatched ? "batches" : "metrics or another plateau",
+                       rebatched ? ", and so does the epoch" : "");
+}
+
 td_status td__parts_read(td_trainer *trainer, const td__parts_source *source, td_error *error) {
     int64_t counters[COUNTERS] = {0};
+    bool is_new = false;
     td_status status = read_parameters(trainer, source, error);
-    status = status ? status : read_optimizer(trainer, source, error);
+    status = status ? status : read_optimizer(trainer, source, &is_new, error);
     if (!status) {
         status = read_tensor(source, "training/", "counters",
                              (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}, error);
@@ -545,17 +593,17 @@ td_status td__parts_read(td_trainer *trainer, const td__parts_source *source, td
     if (status) {
         return status;
     }
-    set_counters(trainer, counters);
-    td_error reason = {0};
-    status = read_state(trainer, source, &reason);
-    if (status && source->lenient) {
-        td__measure_reset(&trainer->measures, &trainer->measures.epoch);
-        status = TD_OK;
-    } else if (status) {
-        return td_error_set(error, status, "%s", reason.text);
+    if (is_new) {
+        counters[OPTIMIZER_STEPS] = 0;
     }
-    status = read_means(trainer, source, error);
-    return status || source->lenient ? status : read_remembered(trainer, source, error);
+    set_counters(trainer, counters);
+    if (source->past && !has_same_state(trainer, source->past)) {
+        begin_state_anew(trainer, source->past);
+        return TD_OK;
+    }
+    status = read_state(trainer, source, error);
+    status = status ? status : read_means(trainer, source, error);
+    return status || source->past ? status : read_remembered(trainer, source, error);
 }
 
 static const td__named_view *find_in_file(const void *file, const char *name) {
@@ -563,7 +611,7 @@ static const td__named_view *find_in_file(const void *file, const char *name) {
 }
 
 static void let_go_in_file(const void *file, const td__named_view *part) {
-    td__safetensors_let_go(file, part);
+    td__safetensors_unmap(file, part);
 }
 
 td_status td__checkpoint_read(td_trainer *trainer, const char *path, td_error *error) {

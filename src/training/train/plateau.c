@@ -11,6 +11,7 @@ void td__plateau_init(td__plateau *plateau, const td__train_spec *train, double 
         .factor = spec->factor,
         .least = spec->min_rate,
         .rate = rate,
+        .initial = rate,
     };
 }
 

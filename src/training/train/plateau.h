@@ -9,7 +9,8 @@ typedef struct td__plateau {
     int64_t patience, waited;  /* epochs */
     int64_t cooldown, cooling; /* epochs after a reduction in which none are counted */
     double factor, least;
-    double rate; /* in effect */
+    double rate;    /* in effect */
+    double initial; /* of the experiment */
 } td__plateau;
 
 void td__plateau_init(td__plateau *plateau, const td__train_spec *train, double rate);

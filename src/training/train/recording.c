@@ -218,7 +218,8 @@ static td_status claim_folder(td_trainer *trainer, td_error *error) {
                                .stream = trainer->options.stream,
                                .resume = trainer->resume ? trainer->at.step : 0,
                                .busy_cores = td_threads(),
-                               .run_parts = td_threads_run};
+                               .run_parts = td_threads_run,
+                               .diff_bytes = 256 << 10};
     size_t room = strlen(trainer->out) + strlen(experiment->name) + 2;
     char *folder = td__calloc(room, 1);
     recording->norms = td__norms_create();

@@ -133,10 +133,10 @@ void td__ring_empty(const td_trainer *trainer) {
 }
 
 int64_t td__checkpoint_nearest(const char *run, int64_t step, char *path, size_t size) {
-    static const char *const folders[] = {"checkpoints", RING};
+    static const char *const folders[] = {"checkpoints", RING, "branch"};
     int64_t found = 0;
     *path = 0;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char folder[4300];
         (void)snprintf(folder, sizeof folder, "%s/%s", run, folders[i]);
         DIR *listing = opendir(folder);

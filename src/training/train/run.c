@@ -215,6 +215,9 @@ static td_status run(td_trainer *trainer, bool *interrupted, td_error *error) {
     if (status) {
         return status;
     }
+    if (trainer->parent) {
+        td__branch_keep(trainer);
+    }
     status = train(trainer, error);
     *interrupted =
         trainer->stop && trainer->at.step < trainer->feed.steps && !trainer->stopping.stopped;

@@ -65,10 +65,10 @@ static const td__named_view *find_in_state(const void *context, const char *name
     return NULL;
 }
 
-td_status td__state_restore(td_trainer *trainer, const td__state *state, bool lenient,
+td_status td__state_restore(td_trainer *trainer, const td__state *state, const td_trainer *past,
                             td_error *error) {
     td__parts_source source = {
-        .find = find_in_state, .context = state, .path = "the step", .lenient = lenient};
+        .find = find_in_state, .context = state, .path = "the step", .past = past};
     return td__parts_read(trainer, &source, error);
 }
 

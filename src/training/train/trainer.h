@@ -301,12 +301,15 @@ typedef struct td__parts_source {
     void (*read)(const void *context, const td__named_view *part); /* done with it; may be NULL */
     const void *context;
     const char *path; /* for messages */
-    /* A branch may have another optimizer and other metrics: what does not fit begins anew, and is
-     * remarked on. */
-    bool lenient;
+    /* For a branch, the trainer that the parts are of: a branch may have another optimizer and other
+     * metrics. What does not fit begins anew, and is remarked on. NULL: everything must fit. */
+    const td_trainer *past;
 } td__parts_source;
 TD_NODISCARD td_status td__parts_read(td_trainer *trainer, const td__parts_source *source,
                                       td_error *error);
+/* Writes RUN/branch/step-….safetensors, from which a branch began, so that it can be replayed. A failure
+ * is an error of recording. */
+void td__branch_keep(td_trainer *trainer);
 /* Whether one more, of which the last cost that much, leaves all of them below a hundredth of the
  * time. */
 bool td__checkpoint_is_cheap(double spent, double cost, double elapsed);
@@ -319,9 +322,9 @@ typedef struct td__state {
     char *memory;
 } td__state;
 TD_NODISCARD td_status td__state_save(td_trainer *trainer, td__state *state, td_error *error);
-/* lenient: of another experiment, as a branch has it. */
-TD_NODISCARD td_status td__state_restore(td_trainer *trainer, const td__state *state, bool lenient,
-                                         td_error *error);
+/* past: the trainer of which a branch takes the state over; NULL: the experiment is the state's own. */
+TD_NODISCARD td_status td__state_restore(td_trainer *trainer, const td__state *state,
+                                         const td_trainer *past, td_error *error);
 void td__state_release(td__state *state);
 
 /* ring.c */

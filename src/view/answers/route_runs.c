@@ -61,6 +61,12 @@ static void put_run(void *user, const td__cached_run *run, bool loading) {
     if (known) {
         put_about(out, run);
         put_pair(out, "problem", run->problem);
+        td__put_text(out, ",\"verdict\":");
+        if (run->verdict.size) {
+            td__put(out, run->verdict.data, run->verdict.size);
+        } else {
+            td__put_text(out, "null");
+        }
         td__put_text(out, ",\"metrics\":[");
         for (size_t i = 0; i < run->metric_count; i++) {
             td__put_text(out, i ? "," : "");

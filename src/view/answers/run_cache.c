@@ -222,6 +222,7 @@ void td__run_cache_destroy(td__run_cache *cache) {
             td__free(run->metrics[k].name);
         }
         pthread_mutex_destroy(&run->lock);
+        td__output_release(&run->verdict);
         td__free(run->series);
         td__free(run->name);
         td__free(run->folder);

@@ -49,6 +49,8 @@ typedef struct td__cached_run {
     size_t series_count, series_capacity;
     td__metric_summary metrics[TD__MAX_METRICS];
     size_t metric_count, signal_count;
+    bool judged;             /* the verdict has changed since the last refresh */
+    td__output verdict;      /* JSON: what the last diagnosis found; "null": there was none */
     double spark[TD__SPARK]; /* the first metric */
     size_t spark_count;
     uint64_t used;

@@ -65,6 +65,65 @@ static void summarise_run(td__cached_run *run) {
     }
 }
 
+/* ---- The verdict of the diagnosis ----------------------------------------------------- */
+
+typedef struct verdict {
+    td__output text;
+    char diagnosed[64];
+    size_t count;
+} verdict;
+
+static void keep_diagnosed(void *user, const char *key, const char *value) {
+    verdict *v = user;
+    if (strcmp(key, "diagnosed") == 0) {
+        (void)snprintf(v->diagnosed, sizeof v->diagnosed, "%s", value);
+    }
+}
+
+/* The first finding is the most important one. */
+static td_status keep_finding(void *user, const td_run_finding *finding, td_error *error) {
+    (void)error;
+    verdict *v = user;
+    if (v->count++) {
+        return TD_OK;
+    }
+    const char *const pairs[][2] = {{"cause", finding->cause},
+                                    {"layer", finding->layer},
+                                    {"confidence", finding->confidence},
+                                    {"severity", finding->severity},
+                                    {"remedy", finding->remedy}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        td__put_format(&v->text, "%s\"%s\":", i ? "," : "{", pairs[i][0]);
+        td__put_json(&v->text, pairs[i][1] ? pairs[i][1] : "");
+    }
+    td__put_format(&v->text, ",\"since\":%lld,", (long long)finding->since_step);
+    return TD_OK;
+}
+
+/* Returns true when the verdict has changed. */
+static bool summarise_verdict(td__cached_run *run) {
+    verdict v = {0};
+    (void)td_run_notes(run->run, "run", keep_diagnosed, &v, NULL);
+    td_error error = {0};
+    v.text.failed |= td_run_findings(run->run, keep_finding, &v, &error) != TD_OK;
+    if (v.count || *v.diagnosed) {
+        td__put_format(&v.text, "%s\"count\":%zu,\"diagnosed\":", v.count ? "" : "{", v.count);
+        td__put_json(&v.text, v.diagnosed);
+        td__put_text(&v.text, "}");
+    } else {
+        td__put_text(&v.text, "null");
+    }
+    bool same = v.text.failed || (v.text.size == run->verdict.size &&
+                                  memcmp(v.text.data, run->verdict.data, v.text.size) == 0);
+    if (same) {
+        td__output_release(&v.text);
+        return false;
+    }
+    td__output_release(&run->verdict);
+    run->verdict = v.text;
+    return true;
+}
+
 td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     td_run_state before = run->info.state;
     td_status status = td_run_refresh(run->run, error);
@@ -89,6 +148,7 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     if (first || run->info.last_step != last || run->info.state != before) {
         summarise_run(run);
     }
+    run->judged |= summarise_verdict(run);
     return TD_OK;
 }
 
@@ -189,9 +249,10 @@ static bool refresh_run(td__cached_run *run, td__output *changes) {
     td_run_state state = run->info.state;
     int64_t step = run->info.last_step;
     bool good = same || td__cached_run_read(run, &error) == TD_OK;
-    bool changed =
-        good && !same &&
-        (fresh || run->info.state != state || run->info.last_step != step || run->info.events);
+    bool changed = good && !same &&
+                   (fresh || run->judged || run->info.state != state ||
+                    run->info.last_step != step || run->info.events);
+    run->judged = false;
     if (changed) {
         put_changes(changes, run, before, count);
     }

@@ -9,7 +9,7 @@
 #include <dirent.h>
 
 #define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
-enum { MOST_BYTES = 1 << 20, LIMIT = 64 << 20 };
+enum { MAX_BYTES = 1 << 20, LIMIT = 64 << 20 };
 
 typedef struct facts {
     td__graph_source source;
@@ -21,7 +21,7 @@ static bool open_source(const char *name, void *bytes, facts *f) {
     snprintf(path, sizeof path, FOLDER "%s", name);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
-    size_t size = fread(bytes, 1, MOST_BYTES, file);
+    size_t size = fread(bytes, 1, MAX_BYTES, file);
     (void)fclose(file);
     td__graph_source *source = &f->source;
     *f = (facts){0};
@@ -110,7 +110,7 @@ static void what_is_inferred_is_what_running_gives(void **state) {
     (void)state;
     DIR *folder = opendir(FOLDER);
     assert_non_null(folder);
-    void *bytes = malloc(MOST_BYTES);
+    void *bytes = malloc(MAX_BYTES);
     int closed = 0, opened = 0;
     for (struct dirent *entry; (entry = readdir(folder));) {
         const char *name = entry->d_name, *dot = strrchr(name, '.');

@@ -72,7 +72,7 @@ static void numbers_that_grow_without_end_are_any_size(void **state) {
     for (int i = 0; i < 1000; i++) {
         square = td__graph_size_multiply(&s, square, square);
     }
-    assert_true(s.count <= TD__GRAPH_MOST_SYMBOLS);
+    assert_true(s.count <= TD__GRAPH_MAX_SYMBOLS);
     assert_false(td__graph_is_number(td__graph_size_left(&s, 1, &square, 1, &n)));
     assert_false(td__graph_is_number(td__graph_size_add(&s, large, large)));
     assert_false(td__graph_is_number(td__graph_size_multiply(&s, large, large)));

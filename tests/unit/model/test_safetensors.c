@@ -178,7 +178,7 @@ static void a_file_takes_no_memory_of_its_size(void **state) {
     long first = resident_pages();
     assert_memory_equal(found->view.data, zeros, BYTES);
     assert_true(resident_pages() - first > 2 * most);
-    td__safetensors_let_go(file, found);
+    td__safetensors_unmap(file, found);
     assert_true(resident_pages() - first < most);
     assert_memory_equal(found->view.data, zeros, BYTES);
     td__safetensors_close(file);

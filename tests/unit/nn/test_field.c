@@ -22,7 +22,7 @@ static const td__words words = {"place", word_list, 3, "last", "third"};
 #define FIELD(name, kind, ...)                                                                     \
     { .key = #name, .type = TD__FIELD_##kind, .offset = offsetof(sample, name), __VA_ARGS__ }
 static const td__field fields[] = {
-    FIELD(whole, INTEGER, .alias = "count", .minimum = 1, .standard = 4),
+    FIELD(whole, INTEGER, .alias = "count", .minimum = 1, .by_default = 4),
     FIELD(pair, PAIR, .minimum = 0),
     FIELD(bytes, BYTES, .minimum = 1024),
     FIELD(number, NUMBER, .minimum = -2, .maximum = 2),

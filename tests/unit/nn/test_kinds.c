@@ -13,8 +13,8 @@ static void every_kind_says_all(void **state) {
         const td__layer_kind *kind = kind_at(i);
         const char *name = td_layer_kind_name((td_layer_kind)i);
         bool all = kind->role && kind->features && kind->torch.name && kind->keras.storage;
-        if (!all || !kind->plan || !kind->forward || !kind->least_from ||
-            kind->most_from < kind->least_from) {
+        if (!all || !kind->plan || !kind->forward || !kind->min_from ||
+            kind->max_from < kind->min_from) {
             fail_msg("%s does not say all: TD__IS, TD__TORCH, TD__KERAS, plan, forward, inputs",
                      name);
         }
@@ -27,7 +27,7 @@ static void members_fit_the_role(void **state) {
     for (int i = 0; i < TD_LAYER_KIND_COUNT; i++) {
         const td__layer_kind *kind = kind_at(i);
         const char *name = td_layer_kind_name((td_layer_kind)i);
-        bool several = kind->most_from > 1;
+        bool several = kind->max_from > 1;
         bool merges = kind->role == TD__ROLE_MERGE || kind->role == TD__ROLE_JOIN;
         bool bends = kind->acts_as != TD_LINEAR || td__layer_has_option(kind, "function");
         bool wraps = kind->role == TD__ROLE_WRAPPER;

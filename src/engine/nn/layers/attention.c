@@ -250,8 +250,8 @@ const td__layer_kind td__multi_head_attention_kind = {
     TD__IS(ATTENTION, OTHER),
     TD__TORCH_WITH("nn.MultiheadAttention", torch),
     TD__KERAS(keras, ATTENTION),
-    .least_from = 1,
-    .most_from = 3,
+    .min_from = 1,
+    .max_from = 3,
     .operators = operators,
     .mask = td__mask_pass,
     .reads_mask = true};

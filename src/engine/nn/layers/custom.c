@@ -149,7 +149,7 @@ const td__layer_kind td__custom_kind = {TD__KIND(fields, custom_options, plan, f
                                         TD__IS(CUSTOM, OTHER),
                                         TD__TORCH(""),
                                         .keras = {.storage = TD__KERAS_NOWHERE},
-                                        .least_from = 1,
-                                        .most_from = TD_MAX_FROM,
+                                        .min_from = 1,
+                                        .max_from = TD_MAX_FROM,
                                         .parameter_room = parameter_room,
                                         .release = release};

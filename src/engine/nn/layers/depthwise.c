@@ -22,7 +22,7 @@
          .alias = "depthwise_initializer",                                                         \
          .type = TD__FIELD_INITIALIZER,                                                            \
          .offset = offsetof(td_depthwise_conv2d_layer, kernel_initializer),                        \
-         .standard = TD_GLOROT_UNIFORM},                                                           \
+         .by_default = TD_GLOROT_UNIFORM},                                                         \
         TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
         TD__REGULARIZERS(td_depthwise_conv2d_layer)
 

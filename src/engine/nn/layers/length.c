@@ -73,8 +73,8 @@ static const char *operators_unit(const td__layer *layer, td__operators *to,
     const char *squares =
         TD__OPERATOR(to, "ReduceSum", TD__OPERATOR(to, "Mul", inputs[0], inputs[0]),
                      td__operator_integers(to, (size_t)over.count, axes));
-    const char *least = TD__OPERATOR(to, "Max", squares, td__operator_number(to, 1e-24));
-    return TD__OPERATOR(to, "Div", inputs[0], TD__OPERATOR(to, "Sqrt", least));
+    const char *min = TD__OPERATOR(to, "Max", squares, td__operator_number(to, 1e-24));
+    return TD__OPERATOR(to, "Div", inputs[0], TD__OPERATOR(to, "Sqrt", min));
 }
 
 /* --- by the mean of squares ------------------------------------------------------------------- */

@@ -410,12 +410,12 @@ static const td__keras_option dot_keras[] = {{"axes", TD__KERAS_NUMBERS, "axes"}
                                              {"normalize", TD__KERAS_SWITCH, "normalize"}};
 static const td__keras_option concatenate_keras[] = {{"axis", TD__KERAS_AXIS, "axis"}};
 
-#define KIND(rows, struct_type, most, plan_function, name)                                         \
-    TD__KIND(rows, struct_type, plan_function, forward_##name),                                    \
-        .least_from = 2, .most_from = (most), .operators = operators_##name
-#define MERGE(name, most, torch_name)                                                              \
+#define KIND(rows, struct_type, max, plan_function, name)                                          \
+    TD__KIND(rows, struct_type, plan_function, forward_##name), .min_from = 2, .max_from = (max),  \
+                                                                .operators = operators_##name
+#define MERGE(name, max, torch_name)                                                               \
     {                                                                                              \
-        KIND(plain_fields, td_plain_layer, most, plan_merge, name), TD__IS(MERGE, KEPT),           \
+        KIND(plain_fields, td_plain_layer, max, plan_merge, name), TD__IS(MERGE, KEPT),            \
             TD__TORCH(torch_name), TD__KERAS_PLAIN, .mask = mask_any, .mask_from = TD__MASK_OF_ALL \
     }
 const td__layer_kind td__add_kind = MERGE(add, TD_MAX_FROM, "torch.add");

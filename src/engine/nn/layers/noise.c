@@ -136,16 +136,15 @@ static td_tensor *forward_gaussian(td__layer *layer, td_tape *tape, td_tensor *c
 static td_tensor *forward_alpha(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_dropout_layer *options = layer->options;
     td_tensor *x = inputs[0];
-    double rate = options->rate, least = -1.6732632423543772848170429916717 * 1.0507009873554804934;
+    double rate = options->rate, min = -1.6732632423543772848170429916717 * 1.0507009873554804934;
     if (!td_tape_is_training(tape) || rate == 0) {
         return td_dropout(tape, x, 0);
     }
     td_shape shape = shape_of_noise(x, &options->noise_shape);
-    double a = 1 / sqrt((1 - rate) * (1 + rate * least * least)), b = -a * least * rate;
+    double a = 1 / sqrt((1 - rate) * (1 + rate * min * min)), b = -a * min * rate;
     td_tensor *kept = td_dropout(tape, ones_of(tape, &shape), (float)rate); /* 0 or 1 / (1 - r) */
     td_tensor *scaled = td_multiply(tape, x, td_affine(tape, kept, (float)(a * (1 - rate)), 0));
-    td_tensor *moved =
-        td_affine(tape, kept, (float)(-a * least * (1 - rate)), (float)(a * least + b));
+    td_tensor *moved = td_affine(tape, kept, (float)(-a * min * (1 - rate)), (float)(a * min + b));
     return td_add(tape, scaled, moved);
 }
 

@@ -14,7 +14,7 @@
          .alias = "pool_size",                                                                     \
          .type = TD__FIELD_##NUMBER,                                                               \
          .offset = offsetof(struct_type, window),                                                  \
-         .standard = 2,                                                                            \
+         .by_default = 2,                                                                          \
          .minimum = 1},                                                                            \
         TD__##NUMBER(struct_type, stride, "strides", 0, 0),                                        \
         TD__WORD(struct_type, padding, td__padding_words, TD_PADDING_VALID)
@@ -33,7 +33,7 @@ static const td__field up3_fields[] = {
     {.key = "size",
      .type = TD__FIELD_TRIPLE,
      .offset = offsetof(td_up_sampling3d_layer, factor),
-     .standard = 2,
+     .by_default = 2,
      .minimum = 1},
 };
 static const td__field up2_fields[] = {
@@ -41,7 +41,7 @@ static const td__field up2_fields[] = {
     {.key = "size",
      .type = TD__FIELD_PAIR,
      .offset = offsetof(td_up_sampling2d_layer, factor),
-     .standard = 2,
+     .by_default = 2,
      .minimum = 1},
     TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
 };

@@ -202,7 +202,7 @@ static const td__keras_option additive_keras[] = {KERAS};
     {                                                                                              \
         TD__KIND(what##_fields, td_attention_layer, plan_##what, forward),                         \
             TD__IS(ATTENTION, OTHER), TD__TORCH(torch_name), TD__KERAS(what##_keras, VARS),        \
-            .least_from = 2, .most_from = 3, .operators = operators, .mask = td__mask_pass,        \
+            .min_from = 2, .max_from = 3, .operators = operators, .mask = td__mask_pass,           \
             .mask_from = TD__MASK_OF_QUERY, .reads_mask = true                                     \
     }
 const td__layer_kind td__attention_kind = KIND(dot, "functional.scaled_dot_product_attention");

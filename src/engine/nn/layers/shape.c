@@ -31,7 +31,7 @@ static const td__field up_fields[] = {
     {.key = "size",
      .type = TD__FIELD_INTEGER,
      .offset = offsetof(td_repeat_layer, times),
-     .standard = 2,
+     .by_default = 2,
      .minimum = 1},
 };
 

@@ -12,7 +12,7 @@
 #include "nn/operators.h"
 #include "tape/pick.h"
 
-enum { MOST = 3 };
+enum { MAX_SPATIAL = 3 };
 
 /* One of each number where there are steps, two of an image, three of a volume. */
 #define FIELDS(layer, NUMBERS, numbers)                                                            \
@@ -27,7 +27,7 @@ enum { MOST = 3 };
         {.key = "groups",                                                                          \
          .type = TD__FIELD_INTEGER,                                                                \
          .offset = offsetof(layer, groups),                                                        \
-         .standard = 1,                                                                            \
+         .by_default = 1,                                                                          \
          .minimum = 1},                                                                            \
         {.key = "padding",                                                                         \
          .type = TD__FIELD_WORD,                                                                   \
@@ -46,7 +46,8 @@ static const td__field fields3[] = {FIELDS(td_conv3d_layer, TD__TRIPLE, TD__FIEL
 typedef struct stretching {
     int spatial;
     int64_t filters, groups;
-    int64_t kernel[MOST], stride[MOST], dilation[MOST], output_padding[MOST];
+    int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL],
+        output_padding[MAX_SPATIAL];
     bool given; /* the output padding */
     td_padding padding;
 } stretching;
@@ -195,15 +196,15 @@ static td_tensor *forward_images(td__layer *layer, td_tape *tape, td_tensor *con
 
 /* How many planes at most reach an output plane: every kernel plane that is a stride apart. */
 static int64_t terms_of(const stretching *s) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int64_t phase = 0; phase < s->stride[0]; phase++) {
         int64_t count = 0;
         for (int64_t k = 0; k < s->kernel[0]; k++) {
             count += k * s->dilation[0] % s->stride[0] == phase;
         }
-        most = count > most ? count : most;
+        max = count > max ? count : max;
     }
-    return most;
+    return max;
 }
 
 /* planes (batch * in, height, width, groups * kernel planes * own) -> (batch, out, terms, height *
@@ -281,7 +282,7 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
                              const td_shape *shapes) {
     stretching s = stretching_of(layer);
     td__window window = {.spatial = s.spatial, .padding = TD_PADDING_VALID};
-    int64_t missing[MOST] = {0};
+    int64_t missing[MAX_SPATIAL] = {0};
     for (int i = 0; i < s.spatial; i++) {
         window.kernel[i] = s.kernel[i];
         window.stride[i] = s.stride[i];

@@ -7,7 +7,7 @@
 /* x = scale x + added, n of them; same stands for what is added where that is NULL. Returns the largest
  * as td__largest does. */
 TD__INLINE float scale_scores(int64_t n, float scale, const float *added, float same, float *x) {
-    td__vec best = TD__LEAST;
+    td__vec best = TD__LOWEST;
     int64_t i = 0;
     for (; i + TD__LANES <= n; i += TD__LANES) {
         td__vec v = td__load(x + i) * scale;
@@ -15,17 +15,17 @@ TD__INLINE float scale_scores(int64_t n, float scale, const float *added, float 
         td__store(x + i, v);
         best = td__choose(v > best, v, best);
     }
-    float most = td__largest_lane(best);
+    float max = td__largest_lane(best);
     for (; i < n; i++) {
         x[i] = x[i] * scale + (added ? added[i] : same);
-        most = x[i] > most ? x[i] : most;
+        max = x[i] > max ? x[i] : max;
     }
-    return most;
+    return max;
 }
 
 /* scale x + mask over the columns that row r sees, and -inf up to whole vectors. Returns how many that
  * are; *most is the largest. */
-TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float *most) {
+TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float *max) {
     int64_t seen = s->first + r + 1;
     int64_t visible = s->causal && seen < s->n ? seen : s->n;
     int64_t whole = (visible + TD__LANES - 1) / TD__LANES * TD__LANES;
@@ -38,7 +38,7 @@ TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float
                         ? scale_scores(whole, s->scale, added, 0.0f, x)
                         : scale_scores(whole, s->scale, NULL, added ? added[0] : 0.0f, x);
     /* Without any (all are -inf) probabilities are zero. */
-    *most = largest < -3.40282347e+38f ? 0.0f : largest;
+    *max = largest < -3.40282347e+38f ? 0.0f : largest;
     for (int64_t i = whole; i < s->n; i++) {
         x[i] = 0.0f;
     }
@@ -47,11 +47,11 @@ TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float
 
 static void attention_softmax(const td__scores *s, float *stats, float *x) {
     for (int64_t r = 0; r < s->rows; r++, x += s->row, stats += 2) {
-        float most, total = 0;
-        int64_t n = finish_scores(s, r, x, &most);
+        float max, total = 0;
+        int64_t n = finish_scores(s, r, x, &max);
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            float e = td__exp_below(x[i] - most);
+            float e = td__exp_below(x[i] - max);
             x[i] = e;
             total += e;
         }
@@ -60,20 +60,20 @@ static void attention_softmax(const td__scores *s, float *stats, float *x) {
         for (int64_t i = 0; i < n; i++) {
             x[i] *= share;
         }
-        stats[0] = most;
+        stats[0] = max;
         stats[1] = share;
     }
 }
 
 static void attention_again(const td__scores *s, const float *stats, float *x) {
     for (int64_t r = 0; r < s->rows; r++, x += s->row, stats += 2) {
-        float most;
-        int64_t n = finish_scores(s, r, x, &most);
+        float max;
+        int64_t n = finish_scores(s, r, x, &max);
         float share = stats[1];
-        most = stats[0];
+        max = stats[0];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            x[i] = td__exp_below(x[i] - most) * share;
+            x[i] = td__exp_below(x[i] - max) * share;
         }
     }
 }

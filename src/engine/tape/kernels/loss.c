@@ -9,8 +9,8 @@
 enum { BLOCK = 4096 };
 #define EPSILON 1e-7f
 
-TD__INLINE float clip(float p, float most) {
-    return p < EPSILON ? EPSILON : p > most ? most : p; /* NaN stays */
+TD__INLINE float clip(float p, float max) {
+    return p < EPSILON ? EPSILON : p > max ? max : p; /* NaN stays */
 }
 
 /* ln of a clipped value, without the special cases that keep a loop from becoming vector code; what
@@ -19,8 +19,8 @@ TD__INLINE float log_clipped(float q) {
     return td__log_normal(q) - (q - q);
 }
 
-TD__INLINE bool inside(float p, float most) {
-    return p >= EPSILON && p <= most;
+TD__INLINE bool inside(float p, float max) {
+    return p >= EPSILON && p <= max;
 }
 
 /* --- sums of single elements --------------------------------------------------------------- */
@@ -243,17 +243,17 @@ DEFINE(focal_logits, focal_value(td__sigmoidf(p), t, c, alpha),
 /* max(1 + max (1 - t) p - sum t p, 0); the first of equal largest counts. Returns 1 + …, and where
  * the largest is. */
 TD__INLINE float row_margin(int64_t n, const float *p, const float *t, int64_t *largest) {
-    float most = 0, own = 0;
+    float max = 0, own = 0;
     *largest = 0;
     for (int64_t i = 0; i < n; i++) {
         float other = (1.0f - t[i]) * p[i];
         own += t[i] * p[i];
-        if (i == 0 || other > most) {
-            most = other;
+        if (i == 0 || other > max) {
+            max = other;
             *largest = i;
         }
     }
-    return 1.0f + most - own;
+    return 1.0f + max - own;
 }
 
 static void categorical_hinge(const td__loss_rows *w) {
@@ -342,13 +342,13 @@ TD__INLINE float row_sum(int64_t n, const float *x) {
 /* m, the maximum, and ln sum e^(z - m): apart, because their sum would lose digits of the second
  * where logits are large */
 TD__INLINE float log_sum_exp(int64_t n, const float *z, float *maximum) {
-    float most = td__largest(n, z), total = 0;
-    most = most < -3.40282347e+38f ? 0.0f : most; /* a row of -inf */
+    float max = td__largest(n, z), total = 0;
+    max = max < -3.40282347e+38f ? 0.0f : max; /* a row of -inf */
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < n; i++) {
-        total += td__exp_below(z[i] - most);
+        total += td__exp_below(z[i] - max);
     }
-    *maximum = most;
+    *maximum = max;
     return td__logf(total);
 }
 

@@ -45,11 +45,11 @@ static void adam(int64_t n, float rate, td__average first, td__average second, f
         for (int64_t i = 0; i < n; i++) {
             float moment = average(first, m[i], g[i]);
             float square = average(second, v[i], g[i] * g[i]);
-            float most = largest[i] > square ? largest[i] : square;
+            float max = largest[i] > square ? largest[i] : square;
             m[i] = moment;
             v[i] = square;
-            largest[i] = most;
-            w[i] -= decay * w[i] + rate * moment / (__builtin_sqrtf(most) + epsilon);
+            largest[i] = max;
+            w[i] -= decay * w[i] + rate * moment / (__builtin_sqrtf(max) + epsilon);
         }
     } else {
 #pragma omp simd
@@ -133,10 +133,10 @@ static void adamax(int64_t n, float rate, td__average first, td__average largest
     for (int64_t i = 0; i < n; i++) {
         float moment = average(first, m[i], g[i]), size = __builtin_fabsf(g[i]);
         float before = average(largest, u[i], 0.0f);
-        float most = before > size ? before : size;
+        float max = before > size ? before : size;
         m[i] = moment;
-        u[i] = most;
-        w[i] -= rate * moment / (most + epsilon);
+        u[i] = max;
+        w[i] -= rate * moment / (max + epsilon);
     }
 }
 

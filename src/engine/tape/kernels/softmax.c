@@ -13,10 +13,10 @@ static float safe_max(int64_t n, const float *x) {
 
 static void softmax(int64_t rows, int64_t n, const float *x, float *y) {
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        float most = safe_max(n, x), total = 0;
+        float max = safe_max(n, x), total = 0;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            float e = td__exp_below(x[i] - most);
+            float e = td__exp_below(x[i] - max);
             y[i] = e;
             total += e;
         }
@@ -46,15 +46,15 @@ static void softmax_backward(int64_t rows, int64_t n, const float *y, const floa
 
 static void log_softmax(int64_t rows, int64_t n, const float *x, float *y) {
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        float most = safe_max(n, x), total = 0;
+        float max = safe_max(n, x), total = 0;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            total += td__exp_below(x[i] - most);
+            total += td__exp_below(x[i] - max);
         }
         float log_total = td__logf(total);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            y[i] = x[i] - most - log_total;
+            y[i] = x[i] - max - log_total;
         }
     }
 }

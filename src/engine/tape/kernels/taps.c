@@ -132,9 +132,9 @@ TD__INLINE void depthwise_pixels(const int64_t pixels, const int64_t vectors, co
                                  const int64_t columns, const bool shared, int64_t channels,
                                  const td__depth_window *w, const float *x, const float *weights,
                                  const float *bias, float *y, int flags) {
-    const int64_t most = vectors * TD__LANES;
+    const int64_t max = vectors * TD__LANES;
     int64_t c = 0;
-    for (; c + most <= channels; c += most) {
+    for (; c + max <= channels; c += max) {
         depthwise_block(pixels, vectors, rows, columns, shared, channels, w, x + c, weights + c,
                         bias ? bias + c : NULL, y + c, 0, flags);
     }

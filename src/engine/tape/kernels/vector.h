@@ -39,7 +39,7 @@ TD__INLINE td__vec td__tile_end(td__vec v, int flags) {
 }
 
 /* Less than every number, in each lane. */
-#define TD__LEAST ((td__vec){0} - __builtin_inff())
+#define TD__LOWEST ((td__vec){0} - __builtin_inff())
 
 TD__INLINE float td__largest_lane(td__vec v) {
     float lanes[TD__LANES];
@@ -56,17 +56,17 @@ TD__INLINE float td__largest_lane(td__vec v) {
 
 /* The largest of n numbers: NaN is passed over, none gives -inf. */
 TD__INLINE float td__largest(int64_t n, const float *x) {
-    td__vec best = TD__LEAST;
+    td__vec best = TD__LOWEST;
     int64_t i = 0;
     for (; i + TD__LANES <= n; i += TD__LANES) {
         td__vec v = td__load(x + i);
         best = td__choose(v > best, v, best);
     }
-    float most = td__largest_lane(best);
+    float max = td__largest_lane(best);
     for (; i < n; i++) {
-        most = x[i] > most ? x[i] : most;
+        max = x[i] > max ? x[i] : max;
     }
-    return most;
+    return max;
 }
 
 /* Lane l of the result is lane index[l] of v. */

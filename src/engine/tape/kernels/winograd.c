@@ -24,11 +24,11 @@
 #define AT_A (1 / (2 * A2 * (A2 - B2)))
 #define AT_B (1 / (2 * B2 * (B2 - A2)))
 
-enum { MOST = 6 }; /* values of a tile along an axis */
+enum { MAX_SIDE = 6 }; /* values of a tile along an axis */
 
 /* --- along one axis; side is 2 or 4 and known to the compiler -------------------------------- */
 
-TD__INLINE void input_axis(int side, const td__vec d[MOST], td__vec t[MOST]) {
+TD__INLINE void input_axis(int side, const td__vec d[MAX_SIDE], td__vec t[MAX_SIDE]) {
     if (side == 2) {
         t[0] = d[0] - d[2];
         t[1] = d[1] + d[2];
@@ -47,7 +47,7 @@ TD__INLINE void input_axis(int side, const td__vec d[MOST], td__vec t[MOST]) {
     t[5] = A2 * B2 * d[1] - (A2 + B2) * d[3] + d[5];
 }
 
-TD__INLINE void output_axis(int side, const td__vec m[MOST], td__vec y[4]) {
+TD__INLINE void output_axis(int side, const td__vec m[MAX_SIDE], td__vec y[4]) {
     if (side == 2) {
         y[0] = m[0] + m[1] + m[2];
         y[1] = m[1] - m[2] - m[3];
@@ -61,7 +61,7 @@ TD__INLINE void output_axis(int side, const td__vec m[MOST], td__vec y[4]) {
     y[3] = A2 * A * odd_a + B2 * B * odd_b + m[5];
 }
 
-TD__INLINE void gradient_axis(int side, const td__vec g[4], td__vec t[MOST]) {
+TD__INLINE void gradient_axis(int side, const td__vec g[4], td__vec t[MAX_SIDE]) {
     t[0] = g[0];
     if (side == 2) {
         t[1] = g[0] + g[1];
@@ -79,7 +79,7 @@ TD__INLINE void gradient_axis(int side, const td__vec g[4], td__vec t[MOST]) {
     t[5] = g[3];
 }
 
-TD__INLINE void kernel_axis(int side, const td__vec k[3], td__vec t[MOST]) {
+TD__INLINE void kernel_axis(int side, const td__vec k[3], td__vec t[MAX_SIDE]) {
     if (side == 2) {
         td__vec even = 0.5f * (k[0] + k[2]), odd = 0.5f * k[1];
         t[0] = k[0];
@@ -99,7 +99,7 @@ TD__INLINE void kernel_axis(int side, const td__vec k[3], td__vec t[MOST]) {
     t[5] = k[2];
 }
 
-TD__INLINE void back_axis(int side, const td__vec m[MOST], td__vec k[3]) {
+TD__INLINE void back_axis(int side, const td__vec m[MAX_SIDE], td__vec k[3]) {
     if (side == 2) {
         td__vec even = 0.5f * (m[1] + m[2]);
         k[0] = m[0] + even;
@@ -119,7 +119,7 @@ TD__INLINE void input(int side, int64_t channels, const float *x, int64_t row, f
                       int64_t stride) {
     int n = side + 2;
     for (int64_t c = 0; c < channels; c += TD__LANES) {
-        td__vec t[MOST][MOST], d[MOST], to[MOST];
+        td__vec t[MAX_SIDE][MAX_SIDE], d[MAX_SIDE], to[MAX_SIDE];
 #pragma GCC unroll 6
         for (int j = 0; j < n; j++) {
 #pragma GCC unroll 6
@@ -154,7 +154,7 @@ TD__INLINE void output(int side, int64_t channels, const float *m, int64_t strid
                        const float *bias, int rows, int columns, float *y, int64_t row, int flags) {
     int n = side + 2;
     for (int64_t c = 0; c < channels; c += TD__LANES) {
-        td__vec t[4][MOST], d[MOST], to[4];
+        td__vec t[4][MAX_SIDE], d[MAX_SIDE], to[4];
 #pragma GCC unroll 6
         for (int j = 0; j < n; j++) {
 #pragma GCC unroll 6
@@ -187,7 +187,7 @@ TD__INLINE void gradient(int side, int64_t channels, const float *g, int64_t row
                          int columns, float *u, int64_t stride) {
     int n = side + 2;
     for (int64_t c = 0; c < channels; c += TD__LANES) {
-        td__vec t[MOST][4], d[4], to[MOST];
+        td__vec t[MAX_SIDE][4], d[4], to[MAX_SIDE];
 #pragma GCC unroll 4
         for (int j = 0; j < side; j++) {
 #pragma GCC unroll 4
@@ -215,7 +215,7 @@ TD__INLINE void gradient(int side, int64_t channels, const float *g, int64_t row
 TD__INLINE void kernel(int side, int64_t pairs, const float *k, bool turned, float *u) {
     int n = side + 2;
     for (int64_t i = 0; i < pairs; i += TD__LANES) {
-        td__vec columns[3][MOST], d[3], to[MOST];
+        td__vec columns[3][MAX_SIDE], d[3], to[MAX_SIDE];
 #pragma GCC unroll 3
         for (int x = 0; x < 3; x++) {
 #pragma GCC unroll 3
@@ -240,7 +240,7 @@ TD__INLINE void kernel(int side, int64_t pairs, const float *k, bool turned, flo
 TD__INLINE void back(int side, int64_t pairs, const float *m, bool add, float *dw) {
     int n = side + 2;
     for (int64_t i = 0; i < pairs; i += TD__LANES) {
-        td__vec t[3][MOST], d[MOST], to[3];
+        td__vec t[3][MAX_SIDE], d[MAX_SIDE], to[3];
 #pragma GCC unroll 6
         for (int x = 0; x < n; x++) {
 #pragma GCC unroll 6

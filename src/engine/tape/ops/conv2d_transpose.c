@@ -12,13 +12,13 @@ static const td__op transpose_op = {.name = "conv2d_transpose", .backward = td__
  * padding that is given replaces what the stride would add. */
 static void stretch(int64_t size, int64_t kernel, int64_t stride, int64_t dilation, bool same,
                     bool given, int64_t extra, int64_t *out, int64_t *before) {
-    int64_t reach = (kernel - 1) * dilation + 1, least = (size - 1) * stride;
+    int64_t reach = (kernel - 1) * dilation + 1, min = (size - 1) * stride;
     if (given) {
-        *out = least + (same ? reach % 2 : reach) + extra;
+        *out = min + (same ? reach % 2 : reach) + extra;
     } else {
-        *out = same ? size * stride : least + (reach > stride ? reach : stride);
+        *out = same ? size * stride : min + (reach > stride ? reach : stride);
     }
-    int64_t total = same ? least + reach - *out : 0;
+    int64_t total = same ? min + reach - *out : 0;
     *before = total > 0 ? total / 2 : 0;
 }
 

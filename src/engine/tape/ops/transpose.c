@@ -62,7 +62,7 @@ static void copy_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -74,7 +74,7 @@ static void turn_part(void *context, int part, int64_t begin, int64_t end) {
     position at = position_of(p, begin / each);
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i % each / p->strips * PIECE, column = i % p->strips * STRIP;
-        td__kernels()->transpose(least(p->inner - row, PIECE), least(p->columns - column, STRIP),
+        td__kernels()->transpose(min(p->inner - row, PIECE), min(p->columns - column, STRIP),
                                  p->x + at.from + row * p->step + column, p->step,
                                  p->y + at.to + column * p->apart + row, p->apart);
         if ((i + 1) % each == 0) {
@@ -110,7 +110,7 @@ static void transpose(const td_shape *shape, const int32_t *order, const float *
         }
         stride *= size;
     }
-    int64_t floats = turns ? least(p.inner, PIECE) * STRIP : p.inner;
+    int64_t floats = turns ? min(p.inner, PIECE) * STRIP : p.inner;
     td__parallel(rows * p.strips * p.pieces, 1, TD__GRAIN / (floats + 1) + 1,
                  turns ? turn_part : copy_part, &p);
 }

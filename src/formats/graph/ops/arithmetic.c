@@ -5,15 +5,15 @@
 
 typedef td_tensor *binary(td_tape *tape, td_tensor *a, td_tensor *b);
 
-enum { MOST_OPERANDS = 64 };
+enum { MAX_OPERANDS = 64 };
 
 /* f(f(a, b), c) … */
 static bool combine(td__graph_call *call, binary *f, float scale) {
-    td_tensor *operands[MOST_OPERANDS];
+    td_tensor *operands[MAX_OPERANDS];
     size_t count = call->node->input_count;
     bool last;
-    if (count > MOST_OPERANDS) {
-        return td__graph_fail(call, TD_UNSUPPORTED, "more than %d operands", MOST_OPERANDS);
+    if (count > MAX_OPERANDS) {
+        return td__graph_fail(call, TD_UNSUPPORTED, "more than %d operands", MAX_OPERANDS);
     }
     if (!td__graph_is_float(call, 0)) {
         return td__graph_host_arithmetic(call);

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-enum { MOST_VALUES = 256 }; /* that go into or come out of a graph */
+enum { MAX_VALUES = 256 }; /* that go into or come out of a graph */
 
 /* The first element of input i; otherwise, when it was left out. */
-static bool one_integer(td__graph_call *call, size_t i, int64_t otherwise, int64_t *out) {
+static bool one_integer(td__graph_call *call, size_t i, int64_t fallback, int64_t *out) {
     td_tensor *x = td__graph_plain(call, i);
-    *out = x && x->count == 1 ? td__graph_integer(x, 0) : otherwise;
+    *out = x && x->count == 1 ? td__graph_integer(x, 0) : fallback;
     return !td__graph_input(call, i) ||
            (x && (x->count == 1 ||
                   td__graph_fail(call, TD_BAD_SHAPE, "input %zu must be one number", i)));
@@ -17,14 +17,14 @@ static bool one_integer(td__graph_call *call, size_t i, int64_t otherwise, int64
 
 static bool if_else(td__graph_call *call) {
     int64_t condition;
-    td__graph_value outputs[MOST_VALUES];
+    td__graph_value outputs[MAX_VALUES];
     if (!one_integer(call, 0, 0, &condition)) {
         return false;
     }
     const char *branch = condition ? "then_branch" : "else_branch";
     size_t count = call->node->output_count;
     const td__graph *graph = td__graph_inner(call, branch, 0, count);
-    if (!graph || graph->output_count > MOST_VALUES) {
+    if (!graph || graph->output_count > MAX_VALUES) {
         return graph ? td__graph_fail(call, TD_UNSUPPORTED, "%zu outputs", graph->output_count)
                      : false;
     }
@@ -117,8 +117,8 @@ static bool put_together(td__graph_call *call, collected *from, size_t output, i
 /* --- Loop --------------------------------------------------------------------------------- */
 
 typedef struct rounds {
-    td__graph_value values[MOST_VALUES], outputs[MOST_VALUES];
-    collected kept[MOST_VALUES];
+    td__graph_value values[MAX_VALUES], outputs[MAX_VALUES];
+    collected kept[MAX_VALUES];
 } rounds;
 
 static td_tensor *integer(td__graph_call *call, int64_t value) {
@@ -131,11 +131,11 @@ static td_tensor *integer(td__graph_call *call, int64_t value) {
 
 /* The graph takes (round, condition, carried…) and gives (condition, carried…, collected…). */
 static bool loop_rounds(td__graph_call *call, rounds *r, size_t carried, size_t kept) {
-    int64_t most, going;
-    if (!one_integer(call, 0, INT64_MAX, &most) || !one_integer(call, 1, 1, &going)) {
+    int64_t max, going;
+    if (!one_integer(call, 0, INT64_MAX, &max) || !one_integer(call, 1, 1, &going)) {
         return false;
     }
-    for (int64_t i = 0; going && i < most; i++) {
+    for (int64_t i = 0; going && i < max; i++) {
         r->values[0] = (td__graph_value){.type = TD__GRAPH_INT64, .plain = integer(call, i)};
         r->values[1] = (td__graph_value){.type = TD__GRAPH_BOOL, .plain = integer(call, going)};
         if (!r->values[0].plain || !r->values[1].plain ||
@@ -168,7 +168,7 @@ static bool loop(td__graph_call *call) {
         return false;
     }
     size_t kept = body->output_count - 1 - carried;
-    if (body->output_count > MOST_VALUES || carried + 2 > MOST_VALUES || outputs > carried + kept) {
+    if (body->output_count > MAX_VALUES || carried + 2 > MAX_VALUES || outputs > carried + kept) {
         return td__graph_fail(call, TD_UNSUPPORTED, "%zu outputs", body->output_count);
     }
     for (size_t i = 0; i < carried; i++) {
@@ -208,7 +208,7 @@ typedef struct scanned {
 typedef struct scan {
     size_t first; /* input that is a state */
     rounds r;
-    scanned inputs[MOST_VALUES];
+    scanned inputs[MAX_VALUES];
     size_t states, gone_over, kept;
     int64_t length;
 } scan;
@@ -296,14 +296,14 @@ static scan *scan_of(td__graph_call *call, size_t first, const td__graph **body)
     size_t given = td__graph_input_count(call), outputs = call->node->output_count;
     size_t inputs = given > first ? given - first : 0;
     int64_t over = td__graph_int(call->node, "num_scan_inputs", 0);
-    if (over < 1 || (uint64_t)over > inputs || inputs > MOST_VALUES || outputs > MOST_VALUES) {
+    if (over < 1 || (uint64_t)over > inputs || inputs > MAX_VALUES || outputs > MAX_VALUES) {
         (void)td__graph_fail(call, TD_INVALID, "over %lld of %zu inputs", (long long)over, inputs);
         return NULL;
     }
     size_t states = inputs - (size_t)over;
     *body = td__graph_inner(call, "body", inputs, outputs);
     scan *s = *body ? td__scratch(call->tape, sizeof *s) : NULL;
-    if (s && (states > (*body)->output_count || (*body)->output_count > MOST_VALUES)) {
+    if (s && (states > (*body)->output_count || (*body)->output_count > MAX_VALUES)) {
         (void)td__graph_fail(call, TD_FORMAT, "its graph does not give its states");
         return NULL;
     }

@@ -147,12 +147,12 @@ enum { BATCH, INNER, LEFT, RIGHT, KINDS };
 
 /* The labels of two terms by where they occur, in one string each. */
 typedef struct sorted_labels {
-    char of[KINDS][2 * TD_MAX_RANK + 1];
+    char labels_of[KINDS][2 * TD_MAX_RANK + 1];
 } sorted_labels;
 
 static void add_label(sorted_labels *sorted, int kind, char label) {
-    size_t length = strlen(sorted->of[kind]);
-    sorted->of[kind][length] = label;
+    size_t length = strlen(sorted->labels_of[kind]);
+    sorted->labels_of[kind][length] = label;
 }
 
 static bool sort_labels(td__graph_call *call, const term *a, const term *b, const char *kept,
@@ -211,19 +211,19 @@ static bool multiply(td__graph_call *call, term *a, term *b, const char *kept) {
         !sort_labels(call, a, b, kept, &sorted)) {
         return false;
     }
-    const char *batch = sorted.of[BATCH], *inner = sorted.of[INNER];
+    const char *batch = sorted.labels_of[BATCH], *inner = sorted.labels_of[INNER];
     char labels[3 * TD_MAX_RANK + 1];
     td_shape shape = {0};
-    int length =
-        snprintf(labels, sizeof labels, "%s%s%s", batch, sorted.of[LEFT], sorted.of[RIGHT]);
+    int length = snprintf(labels, sizeof labels, "%s%s%s", batch, sorted.labels_of[LEFT],
+                          sorted.labels_of[RIGHT]);
     if (length > TD_MAX_RANK) {
         return fail(call, "has too many labels at once");
     }
     for (int i = 0; i < length; i++) {
         shape.dims[shape.rank++] = size_of(strchr(a->labels, labels[i]) ? a : b, labels[i]);
     }
-    td_tensor *p = as_matrices(call, a, batch, sorted.of[LEFT], inner);
-    td_tensor *q = p ? as_matrices(call, b, batch, inner, sorted.of[RIGHT]) : NULL;
+    td_tensor *p = as_matrices(call, a, batch, sorted.labels_of[LEFT], inner);
+    td_tensor *q = p ? as_matrices(call, b, batch, inner, sorted.labels_of[RIGHT]) : NULL;
     td_tensor *y = q ? td_matmul(call->tape, p, q, NULL) : NULL;
     a->x = y ? td_reshape(call->tape, y, shape) : NULL;
     memcpy(a->labels, labels, (size_t)length + 1);
@@ -232,11 +232,11 @@ static bool multiply(td__graph_call *call, term *a, term *b, const char *kept) {
 
 /* --- the operator ------------------------------------------------------------------------- */
 
-enum { MOST_TERMS = 16, MOST_PRODUCTS = 1 << 30 };
+enum { MAX_TERMS = 16, MAX_PRODUCTS = 1 << 30 };
 
 /* All labels of terms [first, count) and of the result. */
 static void later_labels(const term *terms, size_t first, size_t count, const char *result,
-                         char kept[(MOST_TERMS + 1) * TD_MAX_RANK + 1]) {
+                         char kept[(MAX_TERMS + 1) * TD_MAX_RANK + 1]) {
     size_t used = strlen(result);
     memcpy(kept, result, used + 1);
     for (size_t i = first; i < count; i++) {
@@ -281,7 +281,7 @@ static bool read_terms(td__graph_call *call, size_t count, term *terms, char res
 
 /* In float: operands one after another, each summed as soon as a label is no longer needed. */
 static td_tensor *contract(td__graph_call *call, size_t count, term *terms, const char *result) {
-    char kept[(MOST_TERMS + 1) * TD_MAX_RANK + 1], both[sizeof kept + TD_MAX_RANK];
+    char kept[(MAX_TERMS + 1) * TD_MAX_RANK + 1], both[sizeof kept + TD_MAX_RANK];
     for (size_t i = 0; i < count; i++) {
         if (!take_diagonal(call, &terms[i])) {
             return NULL;
@@ -350,7 +350,7 @@ static bool all_labels(td__graph_call *call, size_t count, const term *terms, co
 static td_tensor *sum_products(td__graph_call *call, size_t count, const term *terms,
                                const char *result) {
     char labels[2 * TD_MAX_RANK + 1];
-    int64_t sizes[2 * TD_MAX_RANK], strides[MOST_TERMS][2 * TD_MAX_RANK], inner = 1;
+    int64_t sizes[2 * TD_MAX_RANK], strides[MAX_TERMS][2 * TD_MAX_RANK], inner = 1;
     if (!all_labels(call, count, terms, result, labels, sizes)) {
         return NULL;
     }
@@ -368,7 +368,7 @@ static td_tensor *sum_products(td__graph_call *call, size_t count, const term *t
     }
     td_tensor *y = td__graph_new(call, td__graph_input(call, 0)->type, shape);
     int64_t work;
-    if (y && (!td__multiply(y->count, inner, &work) || work > MOST_PRODUCTS)) {
+    if (y && (!td__multiply(y->count, inner, &work) || work > MAX_PRODUCTS)) {
         (void)fail(call, "sums too many products");
         return NULL;
     }
@@ -393,10 +393,10 @@ static td_tensor *sum_products(td__graph_call *call, size_t count, const term *t
 }
 
 static bool einsum(td__graph_call *call) {
-    term terms[MOST_TERMS];
+    term terms[MAX_TERMS];
     char result[TD_MAX_RANK + 1];
     size_t count = call->node->input_count;
-    if (count > MOST_TERMS) {
+    if (count > MAX_TERMS) {
         return td__graph_fail(call, TD_UNSUPPORTED, "%zu operands", count);
     }
     if (!read_terms(call, count, terms, result)) {

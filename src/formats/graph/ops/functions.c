@@ -143,8 +143,8 @@ static float shrink_slope(float x, float y, float lambda, float bias) {
     return x < -lambda || x > lambda ? 1 : 0;
 }
 
-static float number(td__graph_call *call, const char *name, float otherwise) {
-    return td__graph_float(call->node, name, otherwise);
+static float number(td__graph_call *call, const char *name, float fallback) {
+    return td__graph_float(call->node, name, fallback);
 }
 
 OPERATOR(absolute, td_absolute(call->tape, x))
@@ -197,9 +197,9 @@ OPERATOR(gelu, td_activate(call->tape, x, is_tanh(call) ? TD_GELU_TANH : TD_GELU
 /* --- clip --------------------------------------------------------------------------------- */
 
 /* A bound: an attribute until opset 10, an input from then on. */
-static bool bound(td__graph_call *call, const char *name, size_t input, float otherwise,
+static bool bound(td__graph_call *call, const char *name, size_t input, float fallback,
                   float *value) {
-    *value = call->opset < 11 ? number(call, name, otherwise) : otherwise;
+    *value = call->opset < 11 ? number(call, name, fallback) : fallback;
     if (call->opset < 11 || !td__graph_input(call, input)) {
         return true;
     }
@@ -215,13 +215,13 @@ static bool clip(td__graph_call *call) {
     if (!td__graph_is_float(call, 0)) {
         return td__graph_host_arithmetic(call);
     }
-    float least, most;
+    float min, max;
     bool last;
-    if (!bound(call, "min", 1, -HUGE_VALF, &least) || !bound(call, "max", 2, HUGE_VALF, &most)) {
+    if (!bound(call, "min", 1, -HUGE_VALF, &min) || !bound(call, "max", 2, HUGE_VALF, &max)) {
         return false;
     }
     td_tensor *x = td__graph_either(call, 0, &last);
-    td_tensor *y = td_clip(call->tape, x, least < most ? least : most, most);
+    td_tensor *y = td_clip(call->tape, x, min < max ? min : max, max);
     return td__graph_output_either(call, 0, td__graph_input(call, 0)->type, y, last);
 }
 

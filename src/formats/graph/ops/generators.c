@@ -73,8 +73,8 @@ static bool one_hot(td__graph_call *call) {
 }
 
 static td__graph_type type_attribute(td__graph_call *call, const char *name,
-                                     td__graph_type otherwise) {
-    int64_t type = td__graph_int(call->node, name, otherwise);
+                                     td__graph_type fallback) {
+    int64_t type = td__graph_int(call->node, name, fallback);
     return type >= 0 && type <= INT32_MAX ? (td__graph_type)type : TD__GRAPH_UNDEFINED;
 }
 

@@ -59,8 +59,8 @@ static bool read_blocks(td__graph_call *call, td__graph_window *w) {
     int64_t sizes[TD_MAX_RANK], blocks[TD_MAX_RANK];
     size_t count, block_count;
     td_shape shape = {.dims = {1, 1}};
-    if (!td__graph_input_ints(call, 1, sizes, TD__GRAPH_MOST_SPATIAL, &count) ||
-        !td__graph_input_ints(call, 2, blocks, TD__GRAPH_MOST_SPATIAL, &block_count)) {
+    if (!td__graph_input_ints(call, 1, sizes, TD__GRAPH_MAX_SPATIAL, &count) ||
+        !td__graph_input_ints(call, 2, blocks, TD__GRAPH_MAX_SPATIAL, &block_count)) {
         return false;
     }
     shape.rank = 2 + (int32_t)count;
@@ -198,9 +198,9 @@ typedef struct deformation {
 static td_tensor *fractions(td__graph_call *call, deformation *f, td_tensor *offset, int axis) {
     td_tape *tape = call->tape;
     const td__graph_window *w = &f->window;
-    td_shape of = TD_SHAPE(f->batch, f->groups, f->taps, 2, f->windows);
+    td_shape grid_shape = TD_SHAPE(f->batch, f->groups, f->taps, 2, f->windows);
     td_shape to = TD_SHAPE(f->batch, f->groups, 1, f->taps, f->windows);
-    td_tensor *all = td_reshape(tape, offset, of);
+    td_tensor *all = td_reshape(tape, offset, grid_shape);
     td_tensor *own =
         all ? td_slice(tape, all, (int64_t[]){0, 0, 0, axis, 0}, (int64_t[]){-1, -1, -1, 1, -1})
             : NULL;

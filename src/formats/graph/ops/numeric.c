@@ -168,7 +168,7 @@ static void transform(const double complex *in, int64_t n, const double complex 
     }
 }
 
-#define MOST_WORK (INT64_C(1) << 32)
+#define MAX_WORK (INT64_C(1) << 32)
 
 /* Room for a transform of n numbers. */
 typedef struct fourier {
@@ -181,7 +181,7 @@ typedef struct fourier {
 static bool fourier_init(td__graph_call *call, int64_t n, int64_t lines, bool inverse,
                          bool onesided, fourier *f) {
     int64_t work;
-    if (n < 1 || n > 1 << 16 || !td__multiply(n * n, lines, &work) || work > MOST_WORK) {
+    if (n < 1 || n > 1 << 16 || !td__multiply(n * n, lines, &work) || work > MAX_WORK) {
         return td__graph_fail(call, TD_RANGE, "%lld of %lld numbers", (long long)lines,
                               (long long)n);
     }
@@ -213,15 +213,15 @@ static bool has_parts(td__graph_call *call, const td_tensor *x, int64_t *parts) 
 
 /* From opset 20 on an input says it; never the last, which holds the parts of a number. */
 static bool transform_axis(td__graph_call *call, int32_t rank, int32_t *axis) {
-    int64_t said = td__graph_int(call->node, "axis", 1);
+    int64_t declared = td__graph_int(call->node, "axis", 1);
     size_t given = 0;
     if (call->opset >= 20) {
-        said = -2;
-        if (!td__graph_input_ints(call, 2, &said, 1, &given)) {
+        declared = -2;
+        if (!td__graph_input_ints(call, 2, &declared, 1, &given)) {
             return false;
         }
     }
-    if (!td__graph_axis(call, said, rank, axis)) {
+    if (!td__graph_axis(call, declared, rank, axis)) {
         return false;
     }
     return *axis < rank - 1 || td__graph_fail(call, TD_RANGE, "along its last axis");

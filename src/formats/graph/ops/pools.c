@@ -21,7 +21,7 @@ typedef void visit_tap(any_pool *pool, int64_t at, int64_t pixel, void *context)
 /* Visits the taps of window number w that are inside. */
 static int64_t each_tap(any_pool *pool, int64_t w, int64_t at, visit_tap *visit, void *context) {
     const td__graph_window *s = &pool->window;
-    int64_t first[TD__GRAPH_MOST_SPATIAL], tap[TD__GRAPH_MOST_SPATIAL] = {0}, inside = 0;
+    int64_t first[TD__GRAPH_MAX_SPATIAL], tap[TD__GRAPH_MAX_SPATIAL] = {0}, inside = 0;
     for (int32_t i = s->count - 1; i >= 0; w /= s->out[i--]) {
         first[i] = w % s->out[i] * s->stride[i] - s->before[i];
     }

@@ -66,18 +66,18 @@ static int64_t zero_for(const per_axis *values, int64_t i) {
 int64_t td__graph_saturate(td__graph_type type, double value) {
     static const struct {
         td__graph_type type;
-        double least, most;
+        double min, max;
     } ranges[] = {{TD__GRAPH_INT8, -128, 127},      {TD__GRAPH_UINT8, 0, 255},
                   {TD__GRAPH_INT16, -32768, 32767}, {TD__GRAPH_UINT16, 0, 65535},
                   {TD__GRAPH_INT4, -8, 7},          {TD__GRAPH_UINT4, 0, 15},
                   {TD__GRAPH_INT2, -2, 1},          {TD__GRAPH_UINT2, 0, 3}};
-    double least = INT32_MIN, most = INT32_MAX;
+    double min = INT32_MIN, max = INT32_MAX;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        least = ranges[i].type == type ? ranges[i].least : least;
-        most = ranges[i].type == type ? ranges[i].most : most;
+        min = ranges[i].type == type ? ranges[i].min : min;
+        max = ranges[i].type == type ? ranges[i].max : max;
     }
     value = rint(value);
-    return isnan(value) ? 0 : (int64_t)fmin(fmax(value, least), most);
+    return isnan(value) ? 0 : (int64_t)fmin(fmax(value, min), max);
 }
 
 /* Sets output 0 to x in a type of few bits. */
@@ -187,13 +187,13 @@ bool td__graph_output_quantized(td__graph_call *call, const td_tensor *x, size_t
 
 td_tensor *td__graph_quantize_range(td__graph_call *call, const td_tensor *x, float *scale,
                                     int64_t *zero) {
-    float least = 0, most = 0;
+    float min = 0, max = 0;
     for (int64_t i = 0; i < x->count; i++) {
-        least = fminf(least, (float)td__graph_real(x, i));
-        most = fmaxf(most, (float)td__graph_real(x, i));
+        min = fminf(min, (float)td__graph_real(x, i));
+        max = fmaxf(max, (float)td__graph_real(x, i));
     }
-    *scale = (most - least) / 255;
-    *zero = td__graph_saturate(TD__GRAPH_UINT8, *scale > 0 ? (double)(-least / *scale) : 0);
+    *scale = (max - min) / 255;
+    *zero = td__graph_saturate(TD__GRAPH_UINT8, *scale > 0 ? (double)(-min / *scale) : 0);
     td_tensor *y = td__graph_new(call, TD__GRAPH_INT64, x->shape);
     for (int64_t i = 0; y && i < y->count; i++) {
         float ratio = *scale > 0 ? (float)td__graph_real(x, i) / *scale : 0;
@@ -343,18 +343,18 @@ static bool qlinear_matmul(td__graph_call *call) {
 
 /* --- convolution -------------------------------------------------------------------------- */
 
-enum { MOST_AXES = TD_MAX_RANK - 2 };
+enum { MAX_AXES = TD_MAX_RANK - 2 };
 
 /* Along each axis of the image. */
 typedef struct conv_plan {
     int32_t axes;
     int64_t groups;
-    int64_t stride[MOST_AXES], dilation[MOST_AXES], before[MOST_AXES], after[MOST_AXES];
+    int64_t stride[MAX_AXES], dilation[MAX_AXES], before[MAX_AXES], after[MAX_AXES];
 } conv_plan;
 
-static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t otherwise) {
+static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t fallback) {
     const int64_t *list;
-    return i < td__graph_ints(call->node, name, &list) ? list[i] : otherwise;
+    return i < td__graph_ints(call->node, name, &list) ? list[i] : fallback;
 }
 
 static bool plan_conv(td__graph_call *call, const td_tensor *x, const td_tensor *w, conv_plan *plan,
@@ -375,11 +375,10 @@ static bool plan_conv(td__graph_call *call, const td_tensor *x, const td_tensor 
         plan->dilation[i] = listed(call, "dilations", i, 1);
         plan->before[i] = listed(call, "pads", i, 0);
         plan->after[i] = listed(call, "pads", i + (size_t)plan->axes, 0);
-        int64_t most = INT32_MAX, size = xd[i + 2], taps = wd[i + 2];
+        int64_t max = INT32_MAX, size = xd[i + 2], taps = wd[i + 2];
         if (plan->stride[i] < 1 || plan->dilation[i] < 1 || plan->before[i] < 0 ||
-            plan->after[i] < 0 || plan->stride[i] > most || plan->dilation[i] > most ||
-            plan->before[i] > most || plan->after[i] > most || size > most || taps > most ||
-            taps < 1) {
+            plan->after[i] < 0 || plan->stride[i] > max || plan->dilation[i] > max ||
+            plan->before[i] > max || plan->after[i] > max || size > max || taps > max || taps < 1) {
             return td__graph_fail(call, TD_RANGE, "strides, dilations or pads");
         }
         int64_t span = size + plan->before[i] + plan->after[i] - (taps - 1) * plan->dilation[i] - 1;

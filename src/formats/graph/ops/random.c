@@ -43,9 +43,9 @@ static td_tensor *asked_for(td__graph_call *call, bool like, td__graph_type *typ
     const int64_t *dims;
     size_t rank = td__graph_ints(call->node, "shape", &dims);
     td__graph_type own = like ? td__graph_input(call, 0)->type : TD__GRAPH_FLOAT;
-    int64_t said = td__graph_int(call->node, "dtype", own);
+    int64_t declared = td__graph_int(call->node, "dtype", own);
     td_shape shape = like ? td__graph_shape(call, 0) : (td_shape){.rank = (int32_t)rank};
-    *type = said >= 0 && said < INT32_MAX ? (td__graph_type)said : TD__GRAPH_UNDEFINED;
+    *type = declared >= 0 && declared < INT32_MAX ? (td__graph_type)declared : TD__GRAPH_UNDEFINED;
     if (!td__graph_is_stored(*type) || rank > TD_MAX_RANK) {
         (void)td__graph_fail(call, TD_UNSUPPORTED, "of type %s", td__graph_type_name(*type));
         return NULL;
@@ -111,9 +111,9 @@ static bool bernoulli(td__graph_call *call) {
 static bool multinomial(td__graph_call *call) {
     td_tensor *x = td__graph_plain(call, 0);
     int64_t samples = td__graph_int(call->node, "sample_size", 1);
-    int64_t said = td__graph_int(call->node, "dtype", TD__GRAPH_INT32);
+    int64_t declared = td__graph_int(call->node, "dtype", TD__GRAPH_INT32);
     if (!x || x->shape.rank != 2 || samples < 1 || x->shape.dims[1] < 1 ||
-        (said != TD__GRAPH_INT32 && said != TD__GRAPH_INT64)) {
+        (declared != TD__GRAPH_INT32 && declared != TD__GRAPH_INT64)) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its input must be rows of classes");
     }
     int64_t classes = x->shape.dims[1];
@@ -121,15 +121,15 @@ static bool multinomial(td__graph_call *call) {
     stream s = stream_of(call);
     for (int64_t i = 0; y && i < y->count; i++) {
         int64_t row = i / samples * classes, best = 0;
-        double most = -INFINITY;
+        double max = -INFINITY;
         for (int64_t c = 0; c < classes; c++) { /* the Gumbel trick: the largest of these */
             double value = td__graph_real(x, row + c) - log(-log(uniform(&s) + 0x1p-25));
-            best = value > most ? c : best;
-            most = value > most ? value : most;
+            best = value > max ? c : best;
+            max = value > max ? value : max;
         }
         ((int64_t *)y->data)[i] = best;
     }
-    return td__graph_output(call, 0, (td__graph_type)said, y);
+    return td__graph_output(call, 0, (td__graph_type)declared, y);
 }
 
 const td__graph_operator td__graph_random[] = {

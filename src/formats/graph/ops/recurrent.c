@@ -133,7 +133,7 @@ static bool peepholes_of(td__graph_call *call, recurrent *r, int64_t direction) 
 
 /* Three for an lstm, two for a gru, one for an rnn, of each direction. */
 static bool read_activations(td__graph_call *call, recurrent *r, int64_t direction) {
-    static const char *const standard[][TD__GRAPH_MOST_ACTIVATIONS] = {
+    static const char *const default_activations[][TD__GRAPH_MAX_ACTIVATIONS] = {
         [TD__GRAPH_RNN] = {"Tanh"},
         [TD__GRAPH_GRU] = {"Sigmoid", "Tanh"},
         [TD__GRAPH_LSTM] = {"Sigmoid", "Tanh", "Tanh"}};
@@ -149,7 +149,7 @@ static bool read_activations(td__graph_call *call, recurrent *r, int64_t directi
         return td__graph_fail(call, TD_INVALID, "it has too few activations");
     }
     for (size_t i = 0; i < count; i++) {
-        r->d.activations[i] = has ? given->texts[from + i] : standard[r->d.cell][i];
+        r->d.activations[i] = has ? given->texts[from + i] : default_activations[r->d.cell][i];
     }
     return true;
 }

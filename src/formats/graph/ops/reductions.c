@@ -93,10 +93,10 @@ static td_tensor *log_sum(td_tape *tape, td_tensor *x, const td_reduce_options *
 static td_tensor *log_sum_exp(td_tape *tape, td_tensor *x, const td_reduce_options *options) {
     td_reduce_options keeping = *options;
     keeping.keep = true;
-    td_tensor *most = td_stop_gradient(tape, td_max(tape, x, &keeping));
-    td_tensor *sum = td_sum(tape, td_exp(tape, td_subtract(tape, x, most)), options);
+    td_tensor *max = td_stop_gradient(tape, td_max(tape, x, &keeping));
+    td_tensor *sum = td_sum(tape, td_exp(tape, td_subtract(tape, x, max)), options);
     td_tensor *log = td_log(tape, sum);
-    return log ? td_add(tape, log, td_reshape(tape, most, log->shape)) : NULL;
+    return log ? td_add(tape, log, td_reshape(tape, max, log->shape)) : NULL;
 }
 
 /* Whether what is left after reducing stands in the plain order though the channels were last: no

@@ -100,15 +100,15 @@ static bool axis_of(td__graph_call *call, size_t i, size_t count, int32_t rank, 
 static double kept_scale(td__graph_call *call, const resizing *r, const int64_t *sizes,
                          size_t count) {
     const char *policy = td__graph_text(call->node, "keep_aspect_ratio_policy", "stretch");
-    bool least = !strcmp(policy, "not_larger"), most = !strcmp(policy, "not_smaller");
+    bool min = !strcmp(policy, "not_larger"), max = !strcmp(policy, "not_smaller");
     double kept = 0;
-    for (size_t i = 0; (least || most) && i < count; i++) {
+    for (size_t i = 0; (min || max) && i < count; i++) {
         int32_t axis;
         if (!axis_of(call, i, count, r->from.rank, &axis) || r->from.dims[axis] < 1) {
             return 0;
         }
         double each = (double)sizes[i] / (double)r->from.dims[axis];
-        kept = i == 0 ? each : least ? fmin(kept, each) : fmax(kept, each);
+        kept = i == 0 ? each : min ? fmin(kept, each) : fmax(kept, each);
     }
     return kept;
 }

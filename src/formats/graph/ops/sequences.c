@@ -46,17 +46,17 @@ static bool output_integer(td__graph_call *call, td__graph_type type, int64_t va
 }
 
 /* A place in a sequence, negative ones counted from the end; otherwise, when it was left out. */
-static bool position(td__graph_call *call, size_t i, int64_t count, int64_t most, int64_t otherwise,
+static bool position(td__graph_call *call, size_t i, int64_t count, int64_t max, int64_t fallback,
                      int64_t *out) {
     int64_t given[1];
     size_t numbers;
     if (!td__graph_input_ints(call, i, given, 1, &numbers)) {
         return false;
     }
-    int64_t at = numbers ? given[0] : otherwise;
+    int64_t at = numbers ? given[0] : fallback;
     at = numbers && at < 0 && at >= -count ? at + count : at;
     *out = at;
-    return (at >= 0 && at <= most) ||
+    return (at >= 0 && at <= max) ||
            td__graph_fail(call, TD_RANGE, "place %lld in a sequence of %lld", (long long)at,
                           (long long)count);
 }
@@ -228,7 +228,7 @@ static bool concat_from_sequence(td__graph_call *call) {
 
 /* --- SequenceMap -------------------------------------------------------------------------- */
 
-enum { MOST_VALUES = 64 };
+enum { MAX_VALUES = 64 };
 
 /* The graph for each item of the first sequence, with those of the others at the same place; inputs
  * that are no sequences are given every time. */
@@ -236,11 +236,11 @@ static bool sequence_map(td__graph_call *call) {
     size_t inputs = td__graph_input_count(call), outputs = call->node->output_count;
     const td__graph_list *first = input_list(call, 0);
     const td__graph *body = td__graph_inner(call, "body", inputs, outputs);
-    td__graph_list *made[MOST_VALUES];
+    td__graph_list *made[MAX_VALUES];
     if (!first || !body) {
         return false;
     }
-    if (inputs > MOST_VALUES || body->output_count > MOST_VALUES) {
+    if (inputs > MAX_VALUES || body->output_count > MAX_VALUES) {
         return td__graph_fail(call, TD_UNSUPPORTED, "%zu inputs", inputs);
     }
     for (size_t k = 0; k < outputs; k++) {
@@ -249,7 +249,7 @@ static bool sequence_map(td__graph_call *call) {
         }
     }
     for (int64_t i = 0; i < first->count; i++) {
-        td__graph_value values[MOST_VALUES], results[MOST_VALUES];
+        td__graph_value values[MAX_VALUES], results[MAX_VALUES];
         for (size_t k = 0; k < inputs; k++) {
             const td__graph_value *value = td__graph_input(call, k);
             if (!value || (value->list && value->list->count != first->count)) {

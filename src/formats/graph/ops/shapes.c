@@ -5,32 +5,32 @@
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-static int64_t clamp(int64_t value, int64_t most) {
-    return value < 0 ? 0 : value > most ? most : value;
+static int64_t clamp(int64_t value, int64_t max) {
+    return value < 0 ? 0 : value > max ? max : value;
 }
 
 static bool shape(td__graph_call *call) {
-    td_shape of = td__graph_shape(call, 0);
+    td_shape shape = td__graph_shape(call, 0);
     int64_t begin = td__graph_int(call->node, "start", 0);
-    int64_t end = td__graph_int(call->node, "end", of.rank);
-    begin = clamp(begin < 0 ? begin + of.rank : begin, of.rank);
-    end = clamp(end < 0 ? end + of.rank : end, of.rank);
+    int64_t end = td__graph_int(call->node, "end", shape.rank);
+    begin = clamp(begin < 0 ? begin + shape.rank : begin, shape.rank);
+    end = clamp(end < 0 ? end + shape.rank : end, shape.rank);
     int64_t count = end > begin ? end - begin : 0;
     td_tensor *y = td__output(call->tape, TD_INT64, &TD_SHAPE(count));
     if (y && count > 0) {
-        memcpy(y->data, of.dims + begin, (size_t)count * sizeof *of.dims);
+        memcpy(y->data, shape.dims + begin, (size_t)count * sizeof *shape.dims);
     }
     return td__graph_output(call, 0, TD__GRAPH_INT64, y);
 }
 
 static bool size(td__graph_call *call) {
-    td_shape of = td__graph_shape(call, 0);
+    td_shape shape = td__graph_shape(call, 0);
     td_tensor *y = td__output(call->tape, TD_INT64, &(td_shape){0});
     if (y) {
         int64_t *count = y->data;
         *count = 1;
-        for (int32_t i = 0; i < of.rank; i++) {
-            *count *= of.dims[i];
+        for (int32_t i = 0; i < shape.rank; i++) {
+            *count *= shape.dims[i];
         }
     }
     return td__graph_output(call, 0, TD__GRAPH_INT64, y);
@@ -43,8 +43,8 @@ static bool constant_numbers(td__graph_call *call, const td__graph_attribute *at
                 attribute->kind == TD__GRAPH_ATTRIBUTE_INTS;
     bool real = attribute->kind == TD__GRAPH_ATTRIBUTE_FLOATS ||
                 attribute->kind == TD__GRAPH_ATTRIBUTE_FLOAT;
-    td_shape of = list ? TD_SHAPE((int64_t)attribute->count) : (td_shape){0};
-    td_tensor *y = td__output(call->tape, real ? TD_FLOAT32 : TD_INT64, &of);
+    td_shape shape = list ? TD_SHAPE((int64_t)attribute->count) : (td_shape){0};
+    td_tensor *y = td__output(call->tape, real ? TD_FLOAT32 : TD_INT64, &shape);
     if (y && y->count > 0) {
         const void *from = real ? (list ? (const void *)attribute->numbers : &attribute->number)
                                 : (list ? (const void *)attribute->integers : &attribute->integer);
@@ -55,8 +55,8 @@ static bool constant_numbers(td__graph_call *call, const td__graph_attribute *at
 
 static bool constant_text(td__graph_call *call, const td__graph_attribute *list,
                           const td__graph_attribute *one) {
-    td_shape of = list ? TD_SHAPE((int64_t)list->count) : (td_shape){0};
-    td_tensor *y = td__output(call->tape, TD_INT64, &of);
+    td_shape shape = list ? TD_SHAPE((int64_t)list->count) : (td_shape){0};
+    td_tensor *y = td__output(call->tape, TD_INT64, &shape);
     for (int64_t i = 0; y && i < y->count; i++) {
         td__graph_put_text(y, i, list ? list->texts[i] : one->text);
     }
@@ -104,15 +104,15 @@ static bool constant_of_shape(td__graph_call *call) {
     static float zero;
     const td__graph_attribute *value = td__graph_attribute_of(call->node, "value");
     const td_tensor *one = value ? value->constant.tensor : NULL;
-    td_shape of;
-    if (!wanted_shape(call, 0, &of)) {
+    td_shape shape;
+    if (!wanted_shape(call, 0, &shape)) {
         return false;
     }
     if (one && one->count != 1) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its value is not one number");
     }
     const void *element = one ? one->data : &zero;
-    td_tensor *y = td__output(call->tape, one ? one->dtype : TD_FLOAT32, &of);
+    td_tensor *y = td__output(call->tape, one ? one->dtype : TD_FLOAT32, &shape);
     size_t bytes = y ? td_dtype_size(y->dtype) : 0;
     for (int64_t i = 0; y && i < y->count; i++) {
         memcpy((char *)y->data + (size_t)i * bytes, element, bytes);

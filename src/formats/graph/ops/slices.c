@@ -199,8 +199,8 @@ static bool read_slicing(td__graph_call *call, slicing *s) {
            same_count(call, steps ? steps : ends, s->count);
 }
 
-static int64_t limit(int64_t value, int64_t least, int64_t most) {
-    return value < least ? least : value > most ? most : value;
+static int64_t limit(int64_t value, int64_t min, int64_t max) {
+    return value < min ? min : value > max ? max : value;
 }
 
 /* numpy's rules: negative positions count from the end, all are brought into range. */

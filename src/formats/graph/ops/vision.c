@@ -49,9 +49,9 @@ static int by_score(const void *left, const void *right) {
 
 typedef struct suppression {
     const td_tensor *boxes, *scores;
-    int64_t count, most; /* boxes of an image, and how many of a class are kept */
+    int64_t count, max; /* boxes of an image, and how many of a class are kept */
     double overlap;
-    const td_tensor *least; /* score, or NULL */
+    const td_tensor *min; /* score, or NULL */
     bool centre;
 } suppression;
 
@@ -60,14 +60,14 @@ static int64_t suppress(const suppression *s, int64_t image, int64_t scores, box
     int64_t candidates = 0, kept = 0;
     for (int64_t i = 0; i < s->count; i++) {
         double score = td__graph_real(s->scores, scores + i);
-        if (!s->least || score > td__graph_real(s->least, 0)) {
+        if (!s->min || score > td__graph_real(s->min, 0)) {
             boxes[candidates] = read_box(s->boxes, image * s->count + i, s->centre);
             boxes[candidates].score = score;
             boxes[candidates++].number = i;
         }
     }
     qsort(boxes, (size_t)candidates, sizeof *boxes, by_score);
-    for (int64_t i = 0; i < candidates && kept < s->most; i++) {
+    for (int64_t i = 0; i < candidates && kept < s->max; i++) {
         bool free = true;
         for (int64_t k = 0; k < kept && free; k++) {
             free = overlap(&boxes[k], &boxes[i]) <= s->overlap;
@@ -79,9 +79,9 @@ static int64_t suppress(const suppression *s, int64_t image, int64_t scores, box
     return kept;
 }
 
-static double number_or(td__graph_call *call, size_t input, double otherwise) {
+static double number_or(td__graph_call *call, size_t input, double fallback) {
     const td_tensor *x = td__graph_plain(call, input);
-    return x && x->count > 0 ? td__graph_real(x, 0) : otherwise;
+    return x && x->count > 0 ? td__graph_real(x, 0) : fallback;
 }
 
 /* boxes (images, n, 4), scores (images, classes, n) -> (kept, 3): image, class, box */
@@ -95,19 +95,19 @@ static bool non_max_suppression(td__graph_call *call) {
         b[2] != 4) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its boxes and scores do not fit");
     }
-    const td_tensor *least = td__graph_plain(call, 4);
+    const td_tensor *min = td__graph_plain(call, 4);
     suppression how = {.boxes = x[0],
                        .scores = x[1],
                        .count = b[1],
-                       .most = (int64_t)fmin(number_or(call, 2, 0), 0x1p62),
+                       .max = (int64_t)fmin(number_or(call, 2, 0), 0x1p62),
                        .overlap = number_or(call, 3, 0),
-                       .least = least && least->count ? least : NULL,
+                       .min = min && min->count ? min : NULL,
                        .centre = td__graph_int(call->node, "center_point_box", 0)};
-    how.most = how.most < how.count ? how.most : how.count;
-    how.most = how.most > 0 ? how.most : 0;
+    how.max = how.max < how.count ? how.max : how.count;
+    how.max = how.max > 0 ? how.max : 0;
     int64_t classes = s[0] * s[1], count = 0;
     box *boxes = td__scratch(call->tape, (size_t)how.count * sizeof *boxes);
-    int64_t *found = td__scratch(call->tape, (size_t)(classes * how.most) * 3 * sizeof *found);
+    int64_t *found = td__scratch(call->tape, (size_t)(classes * how.max) * 3 * sizeof *found);
     for (int64_t c = 0; boxes && found && c < classes; c++) {
         int64_t kept = suppress(&how, c / s[1], c * how.count, boxes);
         for (int64_t i = 0; i < kept; i++, count++) {
@@ -125,9 +125,9 @@ static bool non_max_suppression(td__graph_call *call) {
 
 /* --- the way back from pooling ------------------------------------------------------------ */
 
-static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t otherwise) {
+static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t fallback) {
     const int64_t *list;
-    return i < td__graph_ints(call->node, name, &list) ? list[i] : otherwise;
+    return i < td__graph_ints(call->node, name, &list) ? list[i] : fallback;
 }
 
 /* The size of what was pooled to give shape. */
@@ -226,7 +226,7 @@ static double between(const plane *p, double y, double x, bool maximum) {
     return maximum ? fmax(fmax(a, b), fmax(c, d)) : a + b + c + d;
 }
 
-enum { MOST_SAMPLES = 256 }; /* along one side of a cell */
+enum { MAX_SAMPLES = 256 }; /* along one side of a cell */
 
 typedef struct region {
     double top, left, height, width; /* of one cell */
@@ -250,8 +250,8 @@ static bool read_region(td__graph_call *call, const td_tensor *rois, int64_t i, 
     int64_t ratio = td__graph_int(call->node, "sampling_ratio", 0);
     double rows = ratio > 0 ? (double)ratio : ceil(out->height);
     double columns = ratio > 0 ? (double)ratio : ceil(out->width);
-    if (!(rows <= MOST_SAMPLES && columns <= MOST_SAMPLES)) {
-        return td__graph_fail(call, TD_RANGE, "more than %d samples along a cell", MOST_SAMPLES);
+    if (!(rows <= MAX_SAMPLES && columns <= MAX_SAMPLES)) {
+        return td__graph_fail(call, TD_RANGE, "more than %d samples along a cell", MAX_SAMPLES);
     }
     out->rows = rows > 0 ? (int64_t)rows : 0;
     out->columns = columns > 0 ? (int64_t)columns : 0;

@@ -5,8 +5,8 @@
 enum { LARGEST = INT32_MAX };
 
 /* Attribute `name` with one number for each axis, or all otherwise. */
-static bool read(td__graph_call *call, const char *name, int64_t otherwise, int32_t count,
-                 int64_t least, int64_t *out) {
+static bool read(td__graph_call *call, const char *name, int64_t fallback, int32_t count,
+                 int64_t min, int64_t *out) {
     const int64_t *given;
     size_t have = td__graph_ints(call->node, name, &given);
     if (have != 0 && have != (size_t)count) {
@@ -14,8 +14,8 @@ static bool read(td__graph_call *call, const char *name, int64_t otherwise, int3
                               have, (int)count);
     }
     for (int32_t i = 0; i < count; i++) {
-        out[i] = have ? given[i] : otherwise;
-        if (out[i] < least || out[i] > LARGEST) {
+        out[i] = have ? given[i] : fallback;
+        if (out[i] < min || out[i] > LARGEST) {
             return td__graph_fail(call, TD_RANGE, "'%s' contains %lld", name, (long long)out[i]);
         }
     }
@@ -25,7 +25,7 @@ static bool read(td__graph_call *call, const char *name, int64_t otherwise, int3
 bool td__graph_window_init(td__graph_call *call, const td_shape *shape, const int64_t *given,
                            td__graph_window *window) {
     *window = (td__graph_window){.count = shape->rank - 2};
-    if (window->count < 1 || window->count > TD__GRAPH_MOST_SPATIAL) {
+    if (window->count < 1 || window->count > TD__GRAPH_MAX_SPATIAL) {
         char text[TD_SHAPE_TEXT_SIZE];
         return td__graph_fail(call, TD_UNSUPPORTED,
                               "its input is %s; one to three axes after batch and channels are "
@@ -60,7 +60,7 @@ static void pad_same(td__graph_window *w, bool lower) {
 
 bool td__graph_window_fit(td__graph_call *call, bool ceil, td__graph_window *w) {
     const char *automatic = td__graph_text(call->node, "auto_pad", "NOTSET");
-    int64_t pads[2 * TD__GRAPH_MOST_SPATIAL];
+    int64_t pads[2 * TD__GRAPH_MAX_SPATIAL];
     if (!read(call, "pads", 0, 2 * w->count, 0, pads)) {
         return false;
     }

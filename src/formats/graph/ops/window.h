@@ -4,15 +4,15 @@
 
 #include "graph/ops/common.h"
 
-enum { TD__GRAPH_MOST_SPATIAL = 3 };
+enum { TD__GRAPH_MAX_SPATIAL = 3 };
 
 /* Of each spatial axis. */
 typedef struct td__graph_window {
     int32_t count; /* of the axes */
-    int64_t size[TD__GRAPH_MOST_SPATIAL], kernel[TD__GRAPH_MOST_SPATIAL];
-    int64_t stride[TD__GRAPH_MOST_SPATIAL], dilation[TD__GRAPH_MOST_SPATIAL];
-    int64_t before[TD__GRAPH_MOST_SPATIAL], after[TD__GRAPH_MOST_SPATIAL];
-    int64_t out[TD__GRAPH_MOST_SPATIAL]; /* how many windows */
+    int64_t size[TD__GRAPH_MAX_SPATIAL], kernel[TD__GRAPH_MAX_SPATIAL];
+    int64_t stride[TD__GRAPH_MAX_SPATIAL], dilation[TD__GRAPH_MAX_SPATIAL];
+    int64_t before[TD__GRAPH_MAX_SPATIAL], after[TD__GRAPH_MAX_SPATIAL];
+    int64_t out[TD__GRAPH_MAX_SPATIAL]; /* how many windows */
 } td__graph_window;
 
 /* Sizes from a shape (n, c, …), the kernel's from the attribute kernel_shape, or else from given

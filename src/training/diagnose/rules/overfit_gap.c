@@ -5,7 +5,7 @@
 #define RISE 1.25
 
 static void look(td__case *of) {
-    const td__series *validation = td__series_of(of->history, "val_loss", NULL);
+    const td__series *validation = td__validation_loss_of(of->history);
     int64_t step = 0;
     double least = td__series_least(validation, &step), last = td__series_last(validation);
     double training = td__series_mean(td__loss_of(of->history), 0.9, 1);

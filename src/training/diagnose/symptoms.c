@@ -1,0 +1,91 @@
+/* Symptoms that are findings by themselves. What brought them about may stay unknown; that something is
+ * wrong does not. */
+#include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
+
+#include <math.h>
+
+#define LEARNT 0.5 /* a score with which a loss that stands still does no harm */
+
+enum { ENOUGH_POINTS = 40 }; /* of a loss that stands still: fewer are noise */
+
+static bool any_certain(const td__case *of) {
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        if (of->suspicions[i].accepted && of->suspicions[i].confidence > TD_MAYBE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_always_wrong(td__case *of) {
+    (void)of;
+    return true;
+}
+
+/* A network that learnt its task did so, whatever its loss looks like. */
+static bool has_learnt_nothing(td__case *of) {
+    return !(td__score_of(of) >= LEARNT);
+}
+
+static bool stands_still(td__case *of) {
+    return has_learnt_nothing(of) && td__loss_of(of->history)->count >= ENOUGH_POINTS;
+}
+
+static bool has_failed(td__case *of) {
+    return of->history->state == TD_RUN_FAILED || of->history->state == TD_RUN_CRASHED;
+}
+
+typedef struct wrong {
+    enum td__symptom_index symptom;
+    td_confidence confidence;
+    bool (*is_wrong)(td__case *of);
+    const char *remedy;
+} wrong;
+
+/* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
+ * pass and labels for each backward pass is none of them. */
+static td_confidence confidence_of(const td__case *of, const wrong *w) {
+    bool other = w->symptom == TD__INDEX_PLATEAU && of->loop && !td__loop_has(of, "labels");
+    return other ? TD_MAYBE : w->confidence;
+}
+
+/* The worst first: it is the finding, and the others are its evidence. */
+static const wrong wrongs[] = {
+    {TD__INDEX_NAN_LOSS, TD_SURE, is_always_wrong,
+     "look for NaN in the data, a division by 0 or the logarithm of 0 in the loss; a smaller "
+     "learning rate"},
+    {TD__INDEX_INF_LOSS, TD_SURE, is_always_wrong,
+     "look for what overflows: outputs, the loss's exponential or logarithm; a smaller learning "
+     "rate"},
+    {TD__INDEX_EARLY_END, TD_SURE, has_failed, "look at the program's error message"},
+    {TD__INDEX_DIVERGENCE, TD_LIKELY, has_learnt_nothing, "a smaller learning rate"},
+    {TD__INDEX_PLATEAU, TD_LIKELY, stands_still,
+     "another learning rate; check that the labels belong to the inputs"},
+};
+
+static const td__rule *rule_of_symptom(enum td__symptom_index index) {
+    size_t i = 0;
+    while (!td__rules[i]->info.symptom || td__rules[i]->symptom != index) {
+        i++;
+    }
+    return td__rules[i];
+}
+
+void td__accept_symptoms(td__case *of, const char *only, const char *ignore) {
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs && !any_certain(of); i++) {
+        const wrong *w = &wrongs[i];
+        const td__symptom *symptom = td__has(of, w->symptom);
+        of->rule = rule_of_symptom(w->symptom);
+        if (!symptom || !td__rule_is_wanted(of->rule, only, ignore) || !w->is_wrong(of)) {
+            continue;
+        }
+        td__suspicion *s = td__suspect(of, TD__TUNING, -1, w->remedy);
+        if (s) {
+            s->accepted = true;
+            s->confidence = confidence_of(of, w);
+            s->where = symptom->layer;
+            s->since = symptom->since;
+        }
+    }
+}
