@@ -200,7 +200,7 @@ class Signal:
         Tensors stay where they are, mapped from their file, when it holds them all. The form is by default the first
         that was recorded of scalar, tensor, rows, stats, histogram, text.
         """
-        found = form or next((word for word in FORMS if word in self.forms), "scalar")
+        found: str = form if form else next((word for word in FORMS if word in self.forms), "scalar")
         if found not in self.forms and found in FORMS:
             raise KeyError(f"{self.name} was not recorded as {found} (it has: {', '.join(self.forms)})")
         what = "".join("\\" + letter if letter in "*?[]\\,!" else letter for letter in self.name)

@@ -434,11 +434,6 @@ void td__gemm_panels(const td__gemm_arguments *g, td__panels panels) {
     }
 }
 
-void td__gemm_packed(const td__gemm_arguments *g, const float *packed) {
-    int64_t width = td__kernels()->panel_width;
-    td__gemm_panels(g, (td__panels){.data = packed, .stride = g->k * width, .row = width});
-}
-
 typedef struct spread {
     const product *product;
     td__panels panels;

@@ -38,8 +38,6 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
 
 /* All panels, one behind the other: td__panels_bytes(n, k). */
 void td__pack(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k, float *packed);
-/* With b packed by td__pack; arguments->b is not read. */
-void td__gemm_packed(const td__gemm_arguments *arguments, const float *packed);
 /* packing: td__panels_bytes(n, k) of memory, used when b has to be packed. */
 void td__gemm_serial(const td__gemm_arguments *arguments, float *packing);
 

@@ -39,7 +39,8 @@ static bool is_cut_short(td__sqlite *store, bool has_log, bool *mixed) {
         return false;
     }
     store->bytes = size;
-    int generation = head[68] << 24 | head[69] << 16 | head[70] << 8 | head[71];
+    int32_t generation = (int32_t)((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 |
+                                   (uint32_t)head[70] << 8 | head[71]);
     *mixed = has_log && td__sqlite_number(store, "PRAGMA application_id") > generation;
     int64_t page = head[16] << 8 | head[17];
     page = page == 1 ? 65536 : page;

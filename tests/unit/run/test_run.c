@@ -202,6 +202,26 @@ static void records_come_by_step_with_their_tensors(void **state) {
     td_run_close(run);
 }
 
+static td_status look_at_place(void *user, const td_record *record, td_error *error) {
+    (void)error;
+    assert_null(record->view);
+    assert_string_equal(record->place->file, "w.npy");
+    assert_int_equal(record->place->record, (*(int64_t *)user)++);
+    return TD_OK;
+}
+
+static void places_of_tensors_are_listed_without_loading_them(void **state) {
+    (void)state;
+    td_error error = {0};
+    assert_ok(td_deck_close(record(), &error), error);
+    td_run *run = td_run_open(folder, &error);
+    td_run_query query = {.size = sizeof query, .what = "w", .forms = TD_TENSOR, .places = true};
+    int64_t count = 0;
+    assert_ok(td_run_read(run, &query, look_at_place, &count, &error), error);
+    assert_int_equal(count, STEPS / 10);
+    td_run_close(run);
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     td_error error = {0};
@@ -231,6 +251,7 @@ int main(void) {
         TEST(values_are_what_was_recorded_step_by_step),
         TEST(examples_are_read_with_their_labels),
         TEST(records_come_by_step_with_their_tensors),
+        TEST(places_of_tensors_are_listed_without_loading_them),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
