@@ -22,6 +22,7 @@ class Deck:
         self, folder: str, policy: str = ..., queue_bytes: int = ..., history_bytes: int = ..., overhead: float = ...,
         seed: int = ..., stop_on_error: bool = ..., exact_folder: bool = ..., resume: Any = ..., busy_cores: int = ...,
         environment: bool = ..., system_seconds: float = ..., diff_bytes: int = ...,
+        rank: int = ..., world: int = ..., mesh: str | None = ...,
     ) -> None: ...
     def track(
         self, what: str | None, every: int = ..., every_epochs: int = ..., at: Sequence[int] | None = ..., start: int = ...,

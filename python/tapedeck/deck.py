@@ -162,8 +162,8 @@ class Deck:
         self._native = _native.Deck(
             folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
             seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
-            environment=environment, system_seconds=system if system > 0 else -1.0, diff_bytes=diff if environment else 0, rank=rank, world=world,
-            mesh=mesh,
+            environment=environment, system_seconds=system if system > 0 else -1.0, diff_bytes=diff if environment else 0,
+            rank=rank, world=world, mesh=mesh,
         )
         self._pid = os.getpid()
         self._metrics = metrics

@@ -19,6 +19,7 @@ DROP TABLE histogram_packed;
 ALTER TABLE text_of RENAME TO histogram;
 ALTER TABLE signal DROP COLUMN layout;
 ALTER TABLE signal DROP COLUMN sequence;
+ALTER TABLE signal DROP COLUMN placement;
 DROP TABLE replayed;
 PRAGMA user_version=2;
 """
@@ -86,7 +87,7 @@ class Histograms(unittest.TestCase):
             deck.record("weights", self.values["weights"])
             deck.step()
         self.database = sqlite3.connect(os.path.join(self.run_folder, "run.db"))
-        self.assertEqual(self.database.execute("PRAGMA user_version").fetchone(), (4,))
+        self.assertEqual(self.database.execute("PRAGMA user_version").fetchone(), (5,))
         for step in (1, 4):
             np.testing.assert_allclose(self.from_run("weights", step), before["weights"], rtol=1e-14)
             self.check(self.from_sql("weights", step), self.values["weights"])
