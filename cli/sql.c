@@ -190,16 +190,24 @@ typedef struct grid {
     size_t count, capacity;
 } grid;
 
-static bool add_text(grid *g, char *text, bool number) {
-    if (text && g->count == g->capacity) {
-        size_t capacity = g->capacity ? 2 * g->capacity : 256;
-        char **texts = realloc(g->texts, capacity * sizeof *texts);
-        g->texts = texts ? texts : g->texts;
-        bool *numbers = texts ? realloc(g->numbers, capacity * sizeof *numbers) : NULL;
-        g->numbers = numbers ? numbers : g->numbers;
-        g->capacity = numbers ? capacity : g->capacity;
+static bool grow(grid *g) {
+    size_t capacity = g->capacity ? 2 * g->capacity : 256;
+    char **texts = realloc(g->texts, capacity * sizeof *texts);
+    if (!texts) {
+        return false;
     }
-    if (!text || g->count == g->capacity) {
+    g->texts = texts;
+    bool *numbers = realloc(g->numbers, capacity * sizeof *numbers);
+    if (!numbers) {
+        return false;
+    }
+    g->numbers = numbers;
+    g->capacity = capacity;
+    return true;
+}
+
+static bool add_text(grid *g, char *text, bool number) {
+    if (!text || (g->count == g->capacity && !grow(g))) {
         free(text);
         return false;
     }

@@ -16,7 +16,7 @@ typedef struct td__rows td__rows;
 /* Names, what happens to a row that is there already, and the types of columns: n none yet (the
  * store numbers rows), i integer, o integer (negative is NULL), d real (NaN is NULL), t text, b bytes. */
 #define TD__TABLE_LIST(X)                                                                          \
-    X(SIGNAL, "signal", "OR REPLACE", "itbtttoittitot")                                             \
+    X(SIGNAL, "signal", "OR REPLACE", "itbtttoittitot")                                            \
     X(STEP, "step", "OR IGNORE", "iid")                                                            \
     X(SCALAR, "scalar", "OR REPLACE", "iid")                                                       \
     X(SUMMARY, "summary", "OR REPLACE", "iididid")                                                 \

@@ -325,7 +325,7 @@ int64_t td__player_step(const td__player *player) {
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
 static bool same_bits(double a, double b) {
-    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
 /* In execution order: the batch, the loss, the parameters. */
