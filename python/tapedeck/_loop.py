@@ -25,6 +25,7 @@ from ._layers import EagerHook, Handle
 from ._loop_batches import Batches, Labels
 from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
 from ._loop_parameters import FIRST_UPDATES, Parameters
+from ._loop_setup import Setup
 from ._scaler import ModelScaler
 
 _PARAMETER_PERIOD = 64  # updates between looks at all parameters, later
@@ -65,6 +66,7 @@ class Loop:
         self.schedule = Schedule(self)
         self.scaling = Scaling(self)
         self.validation = Validation(self)
+        self.setup = Setup(self)
         self.handles: list[Any] = [
             register_optimizer_step_pre_hook(EagerHook(self.guard(self.before_update))),
             register_optimizer_step_post_hook(EagerHook(self.guard(self.after_update))),
@@ -73,6 +75,7 @@ class Loop:
         # What is observed of torch, and whether it still has to be.
         self.observed: list[tuple[_observe.Observation, Callable[..., None], Callable[[], bool]]] = [
             (_observe.loader, self.guard(self.batches.loader_started), lambda: self.is_close),
+            (_observe.backward, self.guard(self.setup.before_backward), lambda: self.setup.needs_backward),
             (_observe.backward, self.guard(self.labels.before_backward), lambda: self.labels.follows),
             (_observe.clipping, self.guard(self.clipping.clipped), lambda: self.clipping.needs_more),
             (_observe.scheduler, self.guard(self.schedule.stepped), lambda: self.schedule.needs_more),
@@ -112,6 +115,7 @@ class Loop:
             self.parameters.stop()
             self.batches.stop()
             self.labels.stop()
+            self.setup.stop()
             for handle in self.handles:
                 handle.remove()
             self.handles = []
@@ -137,6 +141,7 @@ class Loop:
         self.schedule.look_at_scheduler()
         if self.updates:
             self.parameters.write()
+            self.setup.write()
         self.write()
 
     def count(self, key: str, **more: Any) -> None:
@@ -184,6 +189,7 @@ class Loop:
             self.parameters.find()
         if self.has(optimizer):
             self.schedule.look_at_scheduler()
+            self.setup.before_update(optimizer)
         self.parameters.before_update(optimizer)
 
     def after_update(self, optimizer: Any, *_: Any) -> None:
@@ -195,6 +201,7 @@ class Loop:
         self.scaler.settle()
         self.batches.after_update()
         self.labels.after_update()
+        self.setup.after_update()
         self.schedule.after_update(optimizer)
         if self.kinds and not self.model.training:
             self.count("evaluating", kinds=self.kinds)

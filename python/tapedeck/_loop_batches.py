@@ -48,12 +48,13 @@ class Batches:
 
     def before_forward(self, arguments: Any, named: Any) -> None:
         loop = self.loop
-        if not (loop.is_close or loop.labels.follows):
+        if not (loop.is_close or loop.labels.follows or loop.setup.needs_backward):
             return
         batch = first_tensor((arguments, named))
         if batch is None or batch.dim() == 0:
             return
         loop.labels.see_batch(batch)
+        loop.setup.see_batch(batch, (arguments, named))
         if loop.is_close:
             self.last = batch.detach()
             if len(self.pending) < _PENDING:
@@ -142,7 +143,7 @@ class Labels:
     def before_backward(self, losses: Any) -> None:
         batch, passes = self.batch, self.passes
         self.batch, self.passes = None, 0
-        if batch is None or passes != 1:  # with several, it is not known which one a target belongs to
+        if batch is None or passes != 1 or "inputs" in self.loop.facts:  # it is not known which one a target belongs to
             return
         target = _observe.target_of(losses)
         if not (batch.is_cpu and target is not None and target.is_cpu and target.dim() > 0

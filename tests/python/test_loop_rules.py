@@ -12,7 +12,13 @@ import tapedeck
 TAPEDECK = os.environ["TAPEDECK"]
 RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "training", "diagnose", "rules")
 
-PLAIN = {"updates": 40, "trainable": 4, "strangers": 0, "labels": {"again": 64, "changed": 1},
+HEAD = {"loss": "cross_entropy", "activation": "linear", "axis": 1, "rank": 2, "layer": "last", "losses": 1, "divisor": 1.0,
+        "reduction": "mean", "linear_layers": 1, "is_linear": False, "is_narrow": False}
+OPTIMIZER = {"kind": "Adam", "lr": 1e-3, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0}
+PLAIN = {"head": HEAD, "optimizer": OPTIMIZER, "optimizers": {"ours": 1, "others": 0}, "target": {"minimum": 0.0, "maximum": 3.0},
+         "input": {"minimum": -3.0, "maximum": 3.0, "size": 1.0}, "steps": {"count": 16, "median": 0.01, "largest": 0.05},
+         "classes": {"count": 4, "batches": 9, "purity": 0.3, "chance": 0.25, "labels": 288},
+         "updates": 40, "trainable": 4, "strangers": 0, "labels": {"again": 64, "changed": 1},
          "loader": {"batches": 10, "workers": 2, "stream": True},
          "batches": {"updates": 40, "passes": 40, "ones": 1, "repeated": 1, "copies": 1, "again": 1, "among": 16},
          "validation": {"passes": 8, "training": 1, "kinds": ["Dropout"], "since": 3},
@@ -49,7 +55,34 @@ FOUND = {
                         "loader": {"batches": 10, "workers": 0, "stream": False}}, None, "sure"),
     "labels_shuffled": ({"labels": {"again": 64, "changed": 40, "since": 12}}, None, "sure"),
     "broken_weight_tying": ({"untied": {"names": [["embedding.weight", "head.weight"]], "shared": 0, "since": 1}}, None, "likely"),
+    "unregistered_layers": ({"unregistered": {"count": 1, "names": ["blocks.0.weight"]}}, "blocks.0", "sure"),
+    "untrained_frozen": ({"frozen": {"count": 1, "names": ["a.weight"]}}, "a", "likely"),
+    "broadcast_in_loss": ({"head": HEAD | {"compared": {"output": [8, 1], "compared": [8, 8]}}}, "last", "sure"),
+    "redundant_softmax": ({"head": HEAD | {"activation": "softmax"}}, "last", "sure"),
+    "missing_output_activation": ({"head": HEAD | {"loss": "nll_loss"}}, "last", "sure"),
+    "wrong_output_activation": ({"head": HEAD | {"activation": "relu"}}, "last", "likely"),
+    "labels_out_of_range": ({"head": HEAD | {"loss": "binary_cross_entropy_with_logits"},
+                             "target": {"minimum": -1.0, "maximum": 1.0}}, "last", "sure"),
+    "missing_activation": ({"head": HEAD | {"is_linear": True, "linear_layers": 2}}, "last", "likely"),
+    "nonfinite_input": ({"nonfinite": {"what": "input", "row": 3, "loss": "NaN", "since": 7}}, None, "sure"),
+    "nonfinite_label": ({"nonfinite": {"what": "label", "row": 3, "loss": "NaN", "since": 7}}, None, "sure"),
+    "nonfinite_weights": ({"nonfinite": {"what": "weights", "names": ["a.weight"], "updates": 0, "loss": "NaN", "since": 1}},
+                          "a", "sure"),
+    "unshuffled_data": ({"classes": {"count": 4, "batches": 9, "purity": 0.9, "chance": 0.25}}, None, "likely"),
+    "bad_initialization": ({"start": {"names": ["a.weight"], "equal": 1, "value": 0.5, "ratio": 0.0}}, "a", "sure"),
+    "over_regularization": ({"optimizer": OPTIMIZER | {"weight_decay": 1.0}}, None, "maybe"),
+    "wrong_optimizer": ({"optimizer": OPTIMIZER | {"eps": 1.0}}, None, "maybe"),
+    "learning_rate_too_high": ({"nonfinite": {"what": "weights", "names": ["a.weight"], "updates": 4, "loss": "NaN", "since": 5}},
+                               None, "likely"),
     "batch_norm_of_one": ({"batches": {"updates": 4, "passes": 4, "ones": 4}}, None, "sure"),
+}
+# Rule: facts that differ from PLAIN; the loss never falls.
+FOUND_BY_LOSS = {
+    "learning_rate_too_low": {"steps": {"count": 16, "median": 1e-6, "largest": 1e-5}},
+    "learning_rate_too_high": {"steps": {"count": 16, "median": 0.9, "largest": 2.0}},
+    "over_regularization": {"optimizer": OPTIMIZER | {"weight_decay": 1.0}},
+    "wrong_optimizer": {"optimizer": OPTIMIZER | {"eps": 1.0}},
+    "unscaled_inputs": {"input": {"minimum": 0.0, "maximum": 255.0, "size": 130.0}},
 }
 # Rule: what rank 0 and rank 1 have.
 APART, SAME = {"1": 7, "2": 8}, {"1": 5, "2": 6}
@@ -70,9 +103,11 @@ def record(path, loop, **notes):
 
 
 def record_ranks(path, mine, others, **notes):
-    notes = {"world_size": "2", "replicas": "True"} | notes
+    others = others if isinstance(others, list) else [others]
+    notes = {"world_size": str(1 + len(others)), "replicas": "True"} | notes
     run = record(path, PLAIN | mine, rank="0", **notes)
-    record(f"{path}-rank1", PLAIN | others, rank="1", **notes)
+    for rank, facts in enumerate(others, 1):
+        record(f"{path}-rank{rank}", PLAIN | facts, rank=str(rank), **notes)
     return run
 
 
@@ -91,7 +126,7 @@ class LoopRules(unittest.TestCase):
 
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
-        self.assertEqual(rules, set(FOUND) | set(RANKS))
+        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS))
 
     def test_plain_facts_raise_nothing(self):
         found, status = self.diagnose(self.record(PLAIN))
@@ -115,6 +150,18 @@ class LoopRules(unittest.TestCase):
                 deck.step()
         found, status = self.diagnose(deck.folder)
         return [(f["cause"], f["confidence"], f["since_step"]) for f in found["findings"]], status
+
+    def test_a_loss_that_never_falls_makes_these_likely(self):
+        for rule, facts in FOUND_BY_LOSS.items():
+            with self.subTest(rule):
+                found, status = self.record_losses(rule, [1.0] * 60, PLAIN | facts)
+                self.assertEqual(([(cause, confidence) for cause, confidence, _ in found if confidence != "maybe"], status),
+                                 ([(rule, "likely")], 1))
+
+    def test_optimizers_that_take_turns_make_no_loss_suspicious(self):
+        for turns in ({"ours": 1, "others": 1}, {"ours": 2, "others": 0}):
+            found, status = self.record_losses(f"turns{turns['ours']}", [1.0 + i / 10 for i in range(60)], PLAIN | {"optimizers": turns})
+            self.assertEqual(([f for f in found if f[1] != "maybe"], status), ([], 0))
 
     def test_what_is_certainly_wrong_is_a_finding_even_without_a_cause(self):
         nan, infinite = float("nan"), float("inf")
@@ -171,10 +218,22 @@ class LoopRules(unittest.TestCase):
         self.assertEqual(ranks("c", *RANKS["replicas_same_data"]), [("replicas_same_data", 1)])
         self.assertEqual(ranks("d", mine, others, replicas="False"), [])
 
+    def test_two_of_several_ranks_get_the_same_data(self):
+        def ranks(name, *batches):
+            first, *others = [{"fingerprints": {"1": 1}, "batch_fingerprints": batch} for batch in batches]
+            run = record_ranks(os.path.join(self.folder.name, name), first, others)
+            return [(f["rule"], f["evidence"][0]["text"]) for f in self.diagnose(run)[0]["findings"]]
+
+        third = {"1": 3, "2": 4}
+        self.assertEqual(ranks("healthy", SAME, APART, third, {"1": 5, "2": 9}), [])  # one batch in common is chance
+        self.assertEqual(ranks("planted", SAME, APART, third, APART),
+                         [("replicas_same_data", "2 batches of rank 3 are those of rank 1, number for number")])
+
     def test_the_document_shows_what_is_said(self):
         """docs/diagnose.md; ../diagnose/pictures.py makes it anew."""
         text = pathlib.Path(os.environ["TD_SOURCE"], "docs", "diagnose.md").read_text(encoding="utf-8")
-        runs = [record(os.path.join(self.folder.name, rule), PLAIN | facts) for rule, (facts, _, _) in FOUND.items()]
+        runs = [record(os.path.join(self.folder.name, rule), PLAIN | facts) for rule, (facts, _, _) in FOUND.items()
+                if "TD__NEEDS_EXPERIMENT" not in (RULES / f"{rule}.c").read_text(encoding="utf-8")]
         runs += [record_ranks(os.path.join(self.folder.name, rule), *both) for rule, both in RANKS.items()]
         for run in runs:
             said = subprocess.run([TAPEDECK, "diagnose", run], capture_output=True, text=True, timeout=60).stdout

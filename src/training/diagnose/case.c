@@ -62,6 +62,15 @@ const td__symptom *td__has(const td__case *of, enum td__symptom_index index) {
     return NULL;
 }
 
+bool td__has_any(const td__case *of, uint32_t symptoms) {
+    for (size_t i = 0; i < of->symptom_count; i++) {
+        if (symptoms & (1U << of->symptoms[i].index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,
                            const char *remedy) {
     if (of->suspicion_count == TD__MOST_SUSPICIONS) {

@@ -156,7 +156,7 @@ static td_status check_count(const td__case *of, td_error *error) {
                                             "trains; others look at a run: tapedeck diagnose RUN");
 }
 
-static void look(td__case *of, const char *only, const char *ignore) {
+static void apply_rules(td__case *of, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
         bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
@@ -204,7 +204,7 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
         repeat(of, seconds / 4);
     }
     of->available = td__needs_available(of);
-    look(of, options->only, options->ignore);
+    apply_rules(of, options->only, options->ignore);
     td__note_skipped(of, options->only, options->ignore);
     td_status status = check_count(of, error);
     status = status ? status : td__judge(of, options, error);
@@ -311,7 +311,7 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
         return status;
     }
     of->available = td__needs_available(of);
-    look(of, options->only, options->ignore);
+    apply_rules(of, options->only, options->ignore);
     status = check_count(of, error);
     if (status) {
         return status;

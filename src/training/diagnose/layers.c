@@ -254,7 +254,8 @@ static void take_gradients(const looking *l, size_t weights, size_t count) {
     }
 }
 
-static td_status look(const looking *l, td__pass *pass, const td_batch *batch, td_error *error) {
+static td_status observe_batch(const looking *l, td__pass *pass, const td_batch *batch,
+                               td_error *error) {
     td_trainer *trainer = l->trainer;
     size_t count = trainer->learner.weight_count;
     for (size_t i = 0; i < count; i++) {
@@ -315,7 +316,7 @@ static td_status look_aside(const looking *l, const td_batch *batch, td_error *e
         pass.heads = trainer->heads;
         pass.head_count = trainer->head_count;
         (void)copy_averages(trainer->model, averages, false);
-        status = look(l, &pass, batch, error);
+        status = observe_batch(l, &pass, batch, error);
         (void)copy_averages(trainer->model, averages, true);
     }
     td__pass_release(&pass);

@@ -1,6 +1,7 @@
 /* Causes that symptoms alone point to: for runs that cannot be repeated (recorded from another
  * program, or with --no-trial), where nothing can be tried out. */
 #include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
 
 #include <string.h>
 
@@ -79,13 +80,33 @@ static bool cannot_be(const td__case *of, const char *cause) {
 
 /* A validation loss that rises while the accuracy stays at its best is confidence, and harmless. */
 static bool is_harmless(const td__case *of, const char *cause) {
-    static const char *const names[] = {"val_accuracy", "val_acc", "val/accuracy", "val/acc"};
+    static const char *const names[] = {"val_accuracy",
+                                        "val_acc",
+                                        "val/accuracy",
+                                        "val/acc",
+                                        "valid_accuracy",
+                                        "valid_acc",
+                                        "validation_accuracy",
+                                        "accuracy/val",
+                                        "acc/val",
+                                        "test_accuracy",
+                                        "test_acc",
+                                        "test/accuracy",
+                                        "eval_accuracy",
+                                        "eval/accuracy"};
     const td__series *accuracy = td__series_of(of->history, names[0], NULL);
     for (size_t i = 1; !accuracy->count && i < sizeof names / sizeof *names; i++) {
         accuracy = td__series_of(of->history, names[i], NULL);
     }
     double best = td__series_most(accuracy, NULL), last = td__series_last(accuracy);
-    return !strcmp(cause, "overfitting") && best > 0 && (last >= 0.97 * best);
+    /* Where training weighs classes and validation does not, the two losses cannot be compared. */
+    bool other = of->loop && td__loop_is(of, "head", "weighted");
+    return !strcmp(cause, "overfitting") && (other || (best > 0 && last >= 0.97 * best));
+}
+
+/* What a loss does says little where several optimizers take turns. */
+static bool need_not_fall(const td__case *of) {
+    return of->loop && td__loop_is_adversarial(of);
 }
 
 static bool is_suspected(const td__case *of, const char *cause) {
@@ -116,7 +137,8 @@ void td__link(td__case *of, uint32_t among, const char *only, const char *ignore
         td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);
         if (s) {
             s->accepted = true;
-            s->confidence = is_harmless(of, l->cause) ? TD_MAYBE : l->confidence;
+            s->confidence =
+                is_harmless(of, l->cause) || need_not_fall(of) ? TD_MAYBE : l->confidence;
             s->weight = (double)(sizeof links / sizeof *links - i);
             done = l->all;
         }

@@ -3,11 +3,12 @@
 #include "diagnose/diagnosis.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64 };
+enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40 };
 
 typedef struct reading {
     json_t *loop;
@@ -106,6 +107,41 @@ const char *td__loop_layer(td__case *of, const char *fact) {
     return dot ? td__say(of, "%.*s", (int)(dot - name), name) : NULL;
 }
 
+const char *td__loop_head_layer(td__case *of) {
+    const char *layer = td__loop_text(of, "head", "layer");
+    return *layer ? td__keep(of, layer) : NULL;
+}
+
+static const char *shape_text(td__case *of, const json_t *shape) {
+    const char *text = "";
+    for (size_t i = 0; i < json_array_size(shape); i++) {
+        text = td__say(of, "%s%s%lld", text, i ? ", " : "",
+                       (long long)json_integer_value(json_array_get(shape, i)));
+    }
+    return td__say(of, json_array_size(shape) == 1 ? "(%s,)" : "(%s)", text);
+}
+
+const char *td__loop_shapes(td__case *of) {
+    const json_t *found = value_of(of, "head", "compared");
+    return json_is_object(found) ? td__say(of, "outputs of %s give a loss of %s",
+                                           shape_text(of, json_object_get(found, "output")),
+                                           shape_text(of, json_object_get(found, "compared")))
+                                 : NULL;
+}
+
+double td__loop_fall(const td__case *of) {
+    const td__series *loss = td__loss_of(of->history);
+    double first =
+        fmin(td__series_mean(loss, 0, 0.05), td__series_first(loss)); /* it may rise at first */
+    double last = td__series_mean(loss, 0.9, 1);
+    return loss->count >= ENOUGH_POINTS && first > 0 ? 1 - last / first : NAN;
+}
+
+bool td__loop_is_adversarial(const td__case *of) {
+    return td__loop_number(of, "optimizers", "ours") > 1 ||
+           td__loop_number(of, "optimizers", "others") > 0;
+}
+
 /* ---- Ranks ---------------------------------------------------------------------------------- */
 
 static void compare(const json_t *mine, const json_t *other, int rank, td__ranks *ranks) {
@@ -122,25 +158,45 @@ static void compare(const json_t *mine, const json_t *other, int rank, td__ranks
     }
 }
 
+/* What another rank recorded of the fact; NULL: nothing. The caller releases it. */
+static json_t *read_rank(const char *folder, int rank, const char *fact) {
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/rank-%05d", folder, rank);
+    td_run *run = td_run_open(path, NULL);
+    if (!run) { /* as runs were until ranks shared a folder */
+        (void)snprintf(path, sizeof path, "%s-rank%d", folder, rank);
+        run = td_run_open(path, NULL);
+    }
+    reading r = {0};
+    bool known = run && !td_run_notes(run, "run", read_note, &r, NULL);
+    json_t *found = known ? json_incref(json_object_get(r.loop, fact)) : NULL;
+    json_decref(r.loop);
+    td_run_close(run);
+    return found;
+}
+
 td__ranks td__loop_ranks(const td__case *of, const char *fact) {
     td__ranks ranks = {0};
+    json_t *facts[MOST_RANKS] = {json_incref(json_object_get(of->loop, fact))};
     td_run_info info = {.size = sizeof info};
     td_run_about(of->history->run, &info);
     for (int rank = 1; rank < of->ranks; rank++) {
-        char folder[4096];
-        (void)snprintf(folder, sizeof folder, "%s/rank-%05d", info.folder, rank);
-        td_run *run = td_run_open(folder, NULL);
-        if (!run) { /* as runs were until ranks shared a folder */
-            (void)snprintf(folder, sizeof folder, "%s-rank%d", info.folder, rank);
-            run = td_run_open(folder, NULL);
+        facts[rank] = read_rank(info.folder, rank, fact);
+        compare(facts[0], facts[rank], rank, &ranks);
+    }
+    for (int a = 0; a < of->ranks && !ranks.same; a++) {
+        for (int b = a + 1; b < of->ranks && !ranks.same; b++) {
+            td__ranks two = {0};
+            compare(facts[a], facts[b], b, &two);
+            if (two.common >= 2 && !two.parted) {
+                ranks.same = two.common;
+                ranks.pair[0] = a;
+                ranks.pair[1] = b;
+            }
         }
-        reading r = {0};
-        if (run && !td_run_notes(run, "run", read_note, &r, NULL) && r.loop) {
-            ranks.others++;
-            compare(json_object_get(of->loop, fact), json_object_get(r.loop, fact), rank, &ranks);
-        }
-        json_decref(r.loop);
-        td_run_close(run);
+    }
+    for (int rank = 0; rank < MOST_RANKS; rank++) {
+        json_decref(facts[rank]);
     }
     return ranks;
 }

@@ -20,16 +20,26 @@ bool td__loop_is(const td__case *of, const char *fact, const char *member);
 const char *td__loop_text(const td__case *of, const char *fact, const char *member);
 /* A list of names as a text: "a, b, c and 4 others"; pairs of names as "a and b". */
 const char *td__loop_names(td__case *of, const char *fact, const char *member);
+/* The layer that the loss is computed from. NULL: not known. */
+const char *td__loop_head_layer(td__case *of);
+/* "outputs of (8, 1) give a loss of (8, 8)"; NULL: nothing is broadcast. */
+const char *td__loop_shapes(td__case *of);
+/* The share by which the loss fell from its beginning to its end; NaN: too few points. */
+double td__loop_fall(const td__case *of);
+/* Whether several optimizers take turns, as of a generator and its adversary: losses then need not fall. */
+bool td__loop_is_adversarial(const td__case *of);
 /* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL: none. */
 const char *td__loop_layer(td__case *of, const char *fact);
 
-/* This run against those of the other ranks beside it (FOLDER-rank1, …): a fact that has a fingerprint
- * for each of some steps. */
+/* What the ranks of a run recorded (FOLDER/rank-00001, …) of a fact that has a fingerprint for each of some
+ * steps. */
 typedef struct td__ranks {
-    int64_t others; /* runs that were found */
-    int64_t common; /* fingerprints that were compared */
+    int64_t common; /* fingerprints of other ranks that were compared with those of rank 0 */
     int64_t parted; /* the first step in which one differs; 0: none does */
     int rank;       /* of that one */
+    int64_t
+        same; /* fingerprints of the first two ranks that have all, at least two, in common; 0: none do */
+    int pair[2]; /* those ranks */
 } td__ranks;
 td__ranks td__loop_ranks(const td__case *of, const char *fact);
 

@@ -1,5 +1,6 @@
 /* What rules read, what of it a run has, and what to record so that the others can look too. */
 #include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,9 +35,10 @@ static bool has_statistics(td__case *of, td_signal_kind kind) {
 
 uint32_t td__needs_available(td__case *of) {
     /* Our own training loop is none of those that can be wrong. */
-    uint32_t available = of->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP : 0;
+    uint32_t available = of->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP | TD__NEEDS_HEAD : 0;
     available |= of->repeated ? TD__NEEDS_REPEAT : 0;
     available |= of->loop ? TD__NEEDS_LOOP : 0;
+    available |= td__loop_has(of, "head") ? TD__NEEDS_HEAD : 0;
     if (!of->history) {
         return available;
     }
@@ -119,6 +121,14 @@ static const char *loop_note(td__case *of, size_t count, size_t all) {
                    count, all);
 }
 
+static const char *head_note(td__case *of, size_t count, size_t all) {
+    return td__say(
+        of,
+        "no backward pass from a loss of torch.nn through a layer of the model was seen: "
+        "%zu of %zu checks, of loss and last layer, could not run",
+        count, all);
+}
+
 static const char *experiment_note(td__case *of, size_t count, size_t all) {
     return td__say(
         of,
@@ -140,7 +150,8 @@ void td__note_skipped(td__case *of, const char *only, const char *ignore) {
         {TENSORS, tensors_note},
         {TD__NEEDS_LOSS, loss_note},
         {TD__NEEDS_VALIDATION_LOSS, validation_note},
-        {TD__NEEDS_LOOP, loop_note},
+        {of->loop ? TD__NEEDS_HEAD : 0, head_note},
+        {TD__NEEDS_LOOP | TD__NEEDS_HEAD, loop_note},
         {TD__NEEDS_EXPERIMENT | (of->known ? 0 : TD__NEEDS_REPEAT), experiment_note},
         {TD__NEEDS_REPEAT, repeat_note},
     };

@@ -71,7 +71,7 @@ static bool fill_origin(td__case *of, const td__suspicion *s, td_diagnosis_findi
     if (!origin) {
         return false;
     }
-    const td_model *model = of->trainer->model;
+    const td_model *model = of->trainer ? of->trainer->model : NULL; /* of a loop there is none */
     ptrdiff_t layer = s->origin->layer;
     if (layer < 0 && (!strcmp(s->origin->cause, "loss") || !strcmp(s->origin->cause, "update"))) {
         layer = of->layers.last; /* whose output the loss could not take */
@@ -79,7 +79,7 @@ static bool fill_origin(td__case *of, const td__suspicion *s, td_diagnosis_findi
     *origin = (td_finding_origin){
         .cause = s->origin->cause,
         .layer = layer_name(of, layer),
-        .parameter = s->origin->parameter >= 0
+        .parameter = model && s->origin->parameter >= 0
                          ? td_model_parameter_at(model, (size_t)s->origin->parameter)->parameter
                          : NULL,
         .row = s->origin->row,

@@ -67,6 +67,7 @@ enum td__need {
     TD__NEEDS_LOOP = 1 << 6,       /* facts about the training loop, or a loop of our own */
     TD__NEEDS_EXPERIMENT = 1 << 7, /* the experiment, its data and its untrained model */
     TD__NEEDS_REPEAT = 1 << 8,     /* … and the run repeated */
+    TD__NEEDS_HEAD = 1 << 9,       /* how a loop's loss is computed from its model */
 };
 
 typedef struct td__rule td__rule;
@@ -170,6 +171,8 @@ void td__found(td__case *of, const char *layer, int64_t since, const char *signa
 void td__found_unit(td__case *of, int64_t unit);
 /* NULL: it is not. */
 const td__symptom *td__has(const td__case *of, enum td__symptom_index index);
+/* Whether one of these symptoms (bits) is there. */
+bool td__has_any(const td__case *of, uint32_t symptoms);
 
 /* Of the rule that is looking; NULL when there are too many. */
 td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,

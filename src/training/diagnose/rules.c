@@ -47,6 +47,9 @@
     X(skipped_updates)                                                                             \
     X(workers_repeat_data)                                                                         \
     X(repeated_batch)                                                                              \
+    X(unregistered_layers)                                                                         \
+    X(untrained_frozen)                                                                            \
+    X(broadcast_in_loss)                                                                           \
     X(labels_shuffled)                                                                             \
     X(broken_weight_tying)                                                                         \
     X(batch_norm_of_one)                                                                           \

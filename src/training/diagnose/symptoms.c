@@ -46,7 +46,9 @@ typedef struct wrong {
 /* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
  * pass and labels for each backward pass is none of them. */
 static td_confidence confidence_of(const td__case *of, const wrong *w) {
-    bool other = w->symptom == TD__INDEX_PLATEAU && of->loop && !td__loop_has(of, "labels");
+    bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
+    bool unlabelled = w->symptom == TD__INDEX_PLATEAU && of->loop && !td__loop_has(of, "labels");
+    bool other = unlabelled || (falls && of->loop && td__loop_is_adversarial(of));
     return other ? TD_MAYBE : w->confidence;
 }
 

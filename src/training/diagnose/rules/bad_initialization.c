@@ -1,4 +1,4 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 
@@ -58,7 +58,37 @@ static const char *recurrent_oddity(td__case *of, const td__layer_facts *layer) 
                : NULL;
 }
 
-static void look(td__case *of) {
+static void find_bad_initialization_in_loop(td__case *of) {
+    double equal = td__loop_number(of, "start", "equal"),
+           value = td__loop_number(of, "start", "value");
+    double ratio = td__loop_number(of, "start", "ratio");
+    bool poor =
+        td__has_any(of, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
+                            TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS |
+                            TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__EXPLODING_GRADIENT);
+    bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
+    if ((equal == 0 && ratio == 0) || (zero && !poor)) {
+        return;
+    }
+    td_confidence confidence = zero ? TD_LIKELY : equal > 0 ? TD_SURE : poor ? TD_LIKELY : TD_MAYBE;
+    td__suspicion *s =
+        td__loop_error(of, confidence, td__loop_layer(of, "start"), 1,
+                       "the initial weights that PyTorch draws, or kaiming_uniform_");
+    const char *names = td__loop_names(of, "start", "names");
+    td__because(
+        s, NULL, 1, equal > 0 ? value : ratio,
+        equal > 0
+            ? td__say(of, "all weights start at %.4g, so units stay alike: %s", value, names)
+            : td__say(of,
+                      "weights start up to %.1f times as large as keeps the size of a signal: %s",
+                      ratio, names));
+}
+
+static void find_bad_initialization(td__case *of) {
+    if (of->loop) {
+        find_bad_initialization_in_loop(of);
+        return;
+    }
     td__suspicion *s = NULL;
     if (!of->known) {
         return;
@@ -115,6 +145,6 @@ const td__rule td__rule_bad_initialization = {
                 TD__HUGE_LOSS | TD__EXPLODING_GRADIENT | TD__HUGE_ACTIVATIONS | TD__DEAD_RELU |
                 TD__VANISHING_GRADIENT | TD__CONSTANT_OUTPUT | TD__NAN_LOSS | TD__SLOW_CONVERGENCE |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_bad_initialization,
 };

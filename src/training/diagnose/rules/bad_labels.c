@@ -5,7 +5,7 @@
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
 #define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 
-static void look(td__case *of) {
+static void find_bad_labels(td__case *of) {
     const td__facts *facts = &of->facts;
     if (!of->known) {
         return;
@@ -51,5 +51,5 @@ const td__rule td__rule_bad_labels = {
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_bad_labels,
 };

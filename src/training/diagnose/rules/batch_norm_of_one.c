@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_batch_norm_of_one(td__case *of) {
     double ones = td__loop_number(of, "batches", "ones");
     double passes = td__loop_number(of, "batches", "passes");
     if (ones < 2 || 2 * ones < passes) {
@@ -28,6 +28,6 @@ const td__rule td__rule_batch_norm_of_one = {
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP | TD__OSCILLATION | TD__PLATEAU |
                 TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_batch_norm_of_one,
     .after = true,
 };

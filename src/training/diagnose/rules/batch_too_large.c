@@ -3,7 +3,7 @@
 #define SHARE 0.25 /* of the data in one batch */
 #define USUAL 32
 
-static void look(td__case *of) {
+static void find_batch_too_large(td__case *of) {
     if (!of->known || of->facts.rows < 2 * USUAL ||
         (double)of->trainer->feed.info->batch < SHARE * (double)of->facts.rows ||
         of->trainer->feed.info->batch <= USUAL) {
@@ -33,6 +33,6 @@ const td__rule td__rule_batch_too_large = {
     .title = "batch too large",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_batch_too_large,
     .after = true,
 };

@@ -3,7 +3,7 @@
 #define SMALL 4
 #define USUAL "32"
 
-static void look(td__case *of) {
+static void find_batch_too_small(td__case *of) {
     if (!of->known || of->trainer->feed.info->batch > SMALL || of->facts.rows < 64) {
         return;
     }
@@ -29,6 +29,6 @@ const td__rule td__rule_batch_too_small = {
     .explains = TD__OSCILLATION | TD__DEAD_RELU | TD__PLATEAU | TD__DIVERGENCE | TD__NAN_LOSS |
                 TD__INF_LOSS | TD__EXPLODING_GRADIENT | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_batch_too_small,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_broken_weight_tying(td__case *of) {
     const char *names = td__loop_names(of, "untied", "names");
     if (!*names) {
         return;
@@ -30,6 +30,6 @@ const td__rule td__rule_broken_weight_tying = {
     .title = "tied weights came apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_broken_weight_tying,
     .after = true,
 };

@@ -7,7 +7,7 @@
 #define POOR 0.75
 #define ENOUGH 20 /* examples that an equal share of the data would be */
 
-static void look(td__case *of) {
+static void find_class_imbalance(td__case *of) {
     const td__labels *training = &of->facts.labels, *validation = &of->facts.validation_labels;
     td__task_kind task = of->facts.task.kind;
     if (!of->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) ||
@@ -54,5 +54,5 @@ const td__rule td__rule_class_imbalance = {
     .explains = TD__MAJORITY_CLASS | TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_class_imbalance,
 };

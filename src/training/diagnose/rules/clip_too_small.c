@@ -3,7 +3,7 @@
 #define ALWAYS 0.9
 #define LITTLE 0.2 /* of the gradient's norm that clipping leaves */
 
-static void look(td__case *of) {
+static void find_clip_too_small(td__case *of) {
     if (!of->known || !(of->experiment->train.clip_norm > 0)) {
         if (of->known && of->experiment->train.clip_value > 0 &&
             of->experiment->train.clip_value < 0.01) {
@@ -41,5 +41,5 @@ const td__rule td__rule_clip_too_small = {
     .title = "clipping too small",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_clip_too_small,
 };

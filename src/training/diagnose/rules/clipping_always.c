@@ -3,7 +3,7 @@
 enum { ENOUGH = 20 };
 #define ALWAYS 0.9
 
-static void look(td__case *of) {
+static void find_clipping_always(td__case *of) {
     double norms = td__loop_number(of, "clipping", "norms");
     double strong = td__loop_number(of, "clipping", "strong");
     if (norms < ENOUGH || strong < ALWAYS * norms ||
@@ -31,6 +31,6 @@ const td__rule td__rule_clipping_always = {
     .title = "clipping in every step",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_clipping_always,
     .after = true,
 };

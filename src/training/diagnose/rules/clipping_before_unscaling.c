@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_clipping_before_unscaling(td__case *of) {
     double scaled = td__loop_number(of, "clipping", "scaled");
     if (scaled < 1) {
         return;
@@ -29,6 +29,6 @@ const td__rule td__rule_clipping_before_unscaling = {
     .title = "clipping before unscaling",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_clipping_before_unscaling,
     .after = true,
 };

@@ -2,7 +2,7 @@
 
 enum { ENOUGH = 100 };
 
-static void look(td__case *of) {
+static void find_clipping_never(td__case *of) {
     double norms = td__loop_number(of, "clipping", "norms");
     double largest = td__loop_number(of, "clipping", "largest");
     double limit = td__loop_number(of, "clipping", "limit");
@@ -27,6 +27,6 @@ const td__rule td__rule_clipping_never = {
     .title = "clipping that never acts",
     .explains = TD__DIVERGENCE | TD__EXPLODING_GRADIENT,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_clipping_never,
     .after = true,
 };

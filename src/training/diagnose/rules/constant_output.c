@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static void look(td__case *of) {
+static void find_constant_output(td__case *of) {
     if (!of->repeated || of->layers.last < 0) {
         return;
     }
@@ -27,6 +27,6 @@ const td__rule td__rule_constant_output = {
     .symptom = TD__INDEX_CONSTANT_OUTPUT,
     .one_output = true,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_constant_output,
     .after = true,
 };

@@ -24,7 +24,7 @@ static void look_at_units(td__case *of) {
     }
 }
 
-static void look(td__case *of) {
+static void find_dead_relu(td__case *of) {
     const td_run_signal *signal;
     if (of->repeated) {
         look_at_units(of);
@@ -60,6 +60,6 @@ const td__rule td__rule_dead_relu = {
              .remedy = ""},
     .symptom = TD__INDEX_DEAD_RELU,
     .needs = TD__NEEDS_OUTPUTS | TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_dead_relu,
     .after = true,
 };

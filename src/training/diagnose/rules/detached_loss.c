@@ -2,7 +2,7 @@
 
 enum { LOOKED_AT = 16 };
 
-static void look(td__case *of) {
+static void find_detached_loss(td__case *of) {
     double detached = td__loop_number(of, "detached", "count");
     double updates = (double)td__loop_updates(of);
     updates = updates < LOOKED_AT ? updates : LOOKED_AT;
@@ -31,6 +31,6 @@ const td__rule td__rule_detached_loss = {
     .title = "loss without a way back",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_detached_loss,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 #define TIMES 3.0
 
-static void look(td__case *of) {
+static void find_divergence(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     int64_t step = 0;
     double first = td__series_first(loss), last = td__series_mean(loss, 0.9, 1);
@@ -27,6 +27,6 @@ const td__rule td__rule_divergence = {
              .remedy = ""},
     .symptom = TD__INDEX_DIVERGENCE,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_divergence,
     .after = true,
 };

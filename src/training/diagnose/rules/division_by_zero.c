@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static void look(td__case *of) {
+static void find_division_by_zero(td__case *of) {
     const td__origin *origin = &of->baseline.origin;
     if (!of->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
         !isnan(origin->loss)) {
@@ -32,6 +32,6 @@ const td__rule td__rule_division_by_zero = {
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_division_by_zero,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_dropout_in_evaluation(td__case *of) {
     double count = td__loop_number(of, "dropout", "count");
     if (count < 1) {
         return;
@@ -25,6 +25,6 @@ const td__rule td__rule_dropout_in_evaluation = {
     .title = "dropout in evaluation",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_dropout_in_evaluation,
     .after = true,
 };

@@ -3,7 +3,7 @@
 #define HIGH 0.7
 #define FEW 3.0 /* units that are left in the mean */
 
-static void look(td__case *of) {
+static void find_dropout_too_high(td__case *of) {
     td__suspicion *s = NULL;
     if (!of->known) {
         return;
@@ -36,5 +36,5 @@ const td__rule td__rule_dropout_too_high = {
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_dropout_too_high,
 };

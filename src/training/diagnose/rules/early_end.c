@@ -12,7 +12,7 @@ static void look_at_failure(td__case *of) {
                                (long long)of->history->last_step));
 }
 
-static void look(td__case *of) {
+static void find_early_end(td__case *of) {
     if (of->history->state == TD_RUN_FAILED || of->history->state == TD_RUN_CRASHED) {
         look_at_failure(of);
         return;
@@ -35,6 +35,6 @@ const td__rule td__rule_early_end = {
              .remedy = ""},
     .symptom = TD__INDEX_EARLY_END,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_early_end,
     .after = true,
 };

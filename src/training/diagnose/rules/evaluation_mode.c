@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_evaluation_mode(td__case *of) {
     double count = td__loop_number(of, "evaluating", "count");
     if (count < 2) {
         return;
@@ -25,6 +25,6 @@ const td__rule td__rule_evaluation_mode = {
     .title = "training in evaluation mode",
     .explains = TD__OVERFIT_GAP | TD__DIVERGENCE | TD__OSCILLATION | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_evaluation_mode,
     .after = true,
 };

@@ -5,7 +5,7 @@
 #define TIMES 1e3
 #define LARGE 100.0
 
-static void look(td__case *of) {
+static void find_exploding_gradient(td__case *of) {
     const td_run_signal *signal, *worst = NULL;
     double most = 0;
     int64_t step = 0;
@@ -37,6 +37,6 @@ const td__rule td__rule_exploding_gradient = {
              .remedy = ""},
     .symptom = TD__INDEX_EXPLODING_GRADIENT,
     .needs = TD__NEEDS_GRADIENTS,
-    .look = look,
+    .look = find_exploding_gradient,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_gradients_added_up(td__case *of) {
     double count = td__loop_number(of, "added_up", "count");
     if (count < 1) {
         return;
@@ -29,6 +29,6 @@ const td__rule td__rule_gradients_added_up = {
     .explains = TD__DIVERGENCE | TD__OSCILLATION | TD__EXPLODING_GRADIENT | TD__NAN_LOSS |
                 TD__INF_LOSS | TD__PLATEAU | TD__DEAD_RELU | TD__HUGE_ACTIVATIONS | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_gradients_added_up,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_gradients_cleared(td__case *of) {
     double cleared = td__loop_number(of, "cleared", "count");
     if (cleared < 2) {
         return;
@@ -27,6 +27,6 @@ const td__rule td__rule_gradients_cleared = {
     .title = "gradients cleared before the step",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_gradients_cleared,
     .after = true,
 };

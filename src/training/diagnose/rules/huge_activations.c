@@ -4,7 +4,7 @@
 
 #define HUGE 1e3
 
-static void look(td__case *of) {
+static void find_huge_activations(td__case *of) {
     const td_run_signal *signal, *worst = NULL;
     double most = HUGE;
     int64_t step = 0;
@@ -36,6 +36,6 @@ const td__rule td__rule_huge_activations = {
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_ACTIVATIONS,
     .needs = TD__NEEDS_OUTPUTS,
-    .look = look,
+    .look = find_huge_activations,
     .after = true,
 };

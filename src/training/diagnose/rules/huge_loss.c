@@ -4,7 +4,7 @@
 
 #define HUGE 100.0
 
-static void look(td__case *of) {
+static void find_huge_loss(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     double first = td__series_first(loss);
     if (first > HUGE) {
@@ -23,6 +23,6 @@ const td__rule td__rule_huge_loss = {
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_LOSS,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_huge_loss,
     .after = true,
 };

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static void look(td__case *of) {
+static void find_inf_loss(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     for (size_t i = 0; i < loss->count; i++) {
         if (isinf(loss->points[i].value)) {
@@ -24,6 +24,6 @@ const td__rule td__rule_inf_loss = {
              .remedy = ""},
     .symptom = TD__INDEX_INF_LOSS,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_inf_loss,
     .after = true,
 };

@@ -1,8 +1,28 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
+#include <string.h>
 
-static void look(td__case *of) {
+static void find_labels_out_of_range_in_loop(td__case *of) {
+    double low = td__loop_number(of, "target", "minimum");
+    double high = td__loop_number(of, "target", "maximum");
+    if (strcmp(td__loop_text(of, "head", "loss"), "binary_cross_entropy_with_logits") != 0 ||
+        (low >= 0 && high <= 1)) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1, "labels within 0 to 1");
+    td__because(
+        s, NULL, 1, high,
+        td__say(of, "labels go from %.4g to %.4g; a cross-entropy takes 0 to 1", low, high));
+}
+
+static void find_labels_out_of_range(td__case *of) {
+    if (of->loop) {
+        find_labels_out_of_range_in_loop(of);
+        return;
+    }
     if (!of->known || of->layers.last < 0) {
         return;
     }
@@ -34,6 +54,6 @@ const td__rule td__rule_labels_out_of_range = {
     .explains = TD__SATURATED_UNITS | TD__LOSS_FLOOR | TD__PLATEAU | TD__DEAD_RELU |
                 TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .look = find_labels_out_of_range,
 };

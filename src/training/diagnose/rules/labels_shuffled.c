@@ -12,7 +12,7 @@ static bool is_learnt(const td__case *of) {
     return loss->count >= ENOUGH && early > 0 && last < (1 - FALL) * early;
 }
 
-static void look(td__case *of) {
+static void find_labels_shuffled(td__case *of) {
     double again = td__loop_number(of, "labels", "again");
     double changed = td__loop_number(of, "labels", "changed");
     if (changed < ENOUGH || changed < SHARE * again) {
@@ -41,6 +41,6 @@ const td__rule td__rule_labels_shuffled = {
                 TD__CONSTANT_OUTPUT,
     .one_output = true,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_labels_shuffled,
     .after = true,
 };

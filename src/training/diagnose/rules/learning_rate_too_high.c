@@ -1,6 +1,53 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+#define LITTLE 0.1     /* that the loss fell by */
+#define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
+#define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
+
+static void find_learning_rate_too_high_in_loop(td__case *of) {
+    double step = td__loop_number(of, "steps", "median");
+    double largest = td__loop_number(of, "steps", "largest");
+    bool large = step >= LARGE_STEP || largest >= WHOLE;
+    bool summed = !strcmp(td__loop_text(of, "head", "reduction"), "sum");
+    bool blown = !strcmp(td__loop_text(of, "nonfinite", "what"), "weights") &&
+                 td__loop_number(of, "nonfinite", "updates") > 0;
+    bool poor = td__has_any(of, TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION |
+                                    TD__DEAD_RELU | TD__PLATEAU | TD__EXPLODING_GRADIENT |
+                                    TD__LOSS_FLOOR | TD__ZERO_GRADIENT);
+    poor |= td__loop_fall(of) < LITTLE;
+    if (!blown && (!poor || td__loop_is_adversarial(of) || (!summed && !large))) {
+        return;
+    }
+    int64_t since = blown ? (int64_t)td__loop_number(of, "nonfinite", "since") : 1;
+    td__suspicion *s = td__loop_error(
+        of, TD_LIKELY, NULL, since,
+        summed ? "reduction=\"mean\", or a learning rate smaller by the size of a batch"
+               : td__say(of, "lr=%.3g (from %.3g); clip_grad_norm_",
+                         0.1 * td__loop_number(of, "optimizer", "lr"),
+                         td__loop_number(of, "optimizer", "lr")));
+    if (summed) {
+        td__because(s, NULL, 1, 0, "the loss is the sum over a batch: so are its gradients");
+    }
+    if (large) {
+        td__because(s, NULL, 1, step,
+                    td__say(of, "an update changes weights by %.2g of their size, at most by %.2g",
+                            step, largest));
+    }
+    if (blown) {
+        td__because(s, NULL, since, 0,
+                    td__say(of, "after %.0f updates these weights were no longer finite: %s",
+                            td__loop_number(of, "nonfinite", "updates"),
+                            td__loop_names(of, "nonfinite", "names")));
+    }
+}
+
+static void find_learning_rate_too_high(td__case *of) {
+    if (of->loop) {
+        find_learning_rate_too_high_in_loop(of);
+        return;
+    }
     double rate = td__rate_of(of);
     if (!of->known || !(rate > 0)) {
         return;
@@ -42,7 +89,7 @@ const td__rule td__rule_learning_rate_too_high = {
     .explains = TD__DIVERGENCE | TD__OSCILLATION | TD__DEAD_RELU | TD__NAN_LOSS | TD__INF_LOSS |
                 TD__EXPLODING_GRADIENT | TD__HUGE_LOSS | TD__PLATEAU | TD__CONSTANT_OUTPUT |
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_ACTIVATIONS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_learning_rate_too_high,
     .after = true,
 };

@@ -1,9 +1,44 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #define USUAL 0.001
 #define USUAL_OF_SGD 0.01
 
-static void look(td__case *of) {
+#define WAY 0.05     /* of their size, that weights can have come in all updates together */
+#define DIVISOR 10.0 /* accumulation divides by the number of its batches */
+#define LITTLE 0.2   /* that the loss fell by */
+
+static void find_learning_rate_too_low_in_loop(td__case *of) {
+    double updates = (double)td__loop_updates(of),
+           largest = td__loop_number(of, "steps", "largest");
+    double divisor = td__loop_number(of, "head", "divisor"),
+           rate = td__loop_number(of, "optimizer", "lr");
+    double passes = td__loop_number(of, "batches", "passes");
+    bool divided = divisor >= DIVISOR && passes <= td__loop_number(of, "batches", "updates");
+    if (!(largest > 0) || largest * updates > WAY || td__loop_is_adversarial(of) ||
+        !(td__loop_fall(of) < LITTLE)) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_LIKELY, NULL, 1,
+                       divided ? td__say(of, "the loss without the division by %.4g", divisor)
+                               : td__say(of, "lr=%.3g (from %.3g)", 100 * rate, rate));
+    td__because(
+        s, NULL, 1, largest,
+        td__say(
+            of,
+            "an update changes weights by at most %.2g of their size; in %.0f updates that is %.2g",
+            largest, updates, largest * updates));
+    if (divided) {
+        td__because(s, NULL, 1, divisor,
+                    td__say(of, "the loss is divided by %.4g before backward()", divisor));
+    }
+}
+
+static void find_learning_rate_too_low(td__case *of) {
+    if (of->loop) {
+        find_learning_rate_too_low_in_loop(of);
+        return;
+    }
     double rate = td__rate_of(of);
     if (!of->known) {
         return;
@@ -57,7 +92,7 @@ const td__rule td__rule_learning_rate_too_low = {
     .title = "learning rate too low",
     .explains = TD__SLOW_CONVERGENCE | TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__HUGE_LOSS |
                 TD__MAJORITY_CLASS | TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_learning_rate_too_low,
     .after = true,
 };

@@ -5,7 +5,7 @@
 #define FLAT 0.05
 #define LEARNT 0.8
 
-static void look(td__case *of) {
+static void find_loss_floor(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     double first = td__series_mean(loss, 0, 0.02), last = td__series_mean(loss, 0.85, 1);
     double before = td__series_mean(loss, 0.6, 0.75), fall = first - last;
@@ -28,6 +28,6 @@ const td__rule td__rule_loss_floor = {
     .symptom = TD__INDEX_LOSS_FLOOR,
     .one_output = true,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_loss_floor,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 #define SHARE 0.95
 
-static void look(td__case *of) {
+static void find_majority_class(td__case *of) {
     if (!of->repeated || of->baseline.points == 0 || of->facts.labels.classes < 2) {
         return;
     }
@@ -32,6 +32,6 @@ const td__rule td__rule_majority_class = {
     .symptom = TD__INDEX_MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_majority_class,
     .after = true,
 };

@@ -1,4 +1,4 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 /* A layer that is followed by another, with nothing between that bends: both are one linear map. */
 static bool is_linear(const td__case *of, size_t index) {
@@ -8,7 +8,25 @@ static bool is_linear(const td__case *of, size_t index) {
            layer->effective == TD_LINEAR;
 }
 
-static void look(td__case *of) {
+/* A layer narrower than both its neighbours is a bottleneck, which also linear networks have. */
+static void find_missing_activation_in_loop(td__case *of) {
+    double layers = td__loop_number(of, "head", "linear_layers");
+    if (layers < 2 || !td__loop_is(of, "head", "is_linear") ||
+        td__loop_is(of, "head", "is_narrow")) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_head_layer(of), 1,
+                                      "an activation between the layers, relu for example");
+    td__because(
+        s, NULL, 1, layers,
+        td__say(of, "%.0f layers with no activation between them are one linear map", layers));
+}
+
+static void find_missing_activation(td__case *of) {
+    if (of->loop) {
+        find_missing_activation_in_loop(of);
+        return;
+    }
     td__suspicion *s = NULL;
     if (!of->known) {
         return;
@@ -40,6 +58,6 @@ const td__rule td__rule_missing_activation = {
     .title = "missing activation",
     .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__EXPLODING_GRADIENT | TD__DIVERGENCE |
                 TD__SLOW_CONVERGENCE | TD__NAN_LOSS | TD__INF_LOSS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .look = find_missing_activation,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/rule.h"
 
-static void look(td__case *of) {
+static void find_missing_bias(td__case *of) {
     td__suspicion *s = NULL;
     if (!of->known) {
         return;
@@ -31,5 +31,5 @@ const td__rule td__rule_missing_bias = {
     .title = "missing bias",
     .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__DEAD_RELU,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_missing_bias,
 };

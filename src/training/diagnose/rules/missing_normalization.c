@@ -2,7 +2,7 @@
 
 #define DEEP 6 /* layers that learn */
 
-static void look(td__case *of) {
+static void find_missing_normalization(td__case *of) {
     if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
         return;
     }
@@ -44,5 +44,5 @@ const td__rule td__rule_missing_normalization = {
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_missing_normalization,
 };

@@ -1,6 +1,28 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+/* nll_loss takes the logarithms of probabilities. */
+static void find_missing_output_activation_in_loop(td__case *of) {
+    const char *activation = td__loop_text(of, "head", "activation");
+    if (strcmp(td__loop_text(of, "head", "loss"), "nll_loss") != 0 || !*activation ||
+        !strcmp(activation, "other") || !strcmp(activation, "log_softmax")) {
+        return;
+    }
+    bool raw = !strcmp(activation, "linear");
+    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
+                                      "cross_entropy of the raw outputs, or log_softmax");
+    td__because(s, NULL, 1, 0,
+                td__say(of, "nll_loss takes logarithms of probabilities, and gets %s%s",
+                        raw ? "raw numbers" : "what comes out of ", raw ? "" : activation));
+}
+
+static void find_missing_output_activation(td__case *of) {
+    if (of->loop) {
+        find_missing_output_activation_in_loop(of);
+        return;
+    }
     if (!of->known || of->layers.last < 0) {
         return;
     }
@@ -33,6 +55,6 @@ const td__rule td__rule_missing_output_activation = {
                 TD__CONSTANT_OUTPUT | TD__OSCILLATION | TD__DIVERGENCE | TD__SLOW_CONVERGENCE |
                 TD__LOSS_FLOOR,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .look = find_missing_output_activation,
 };

@@ -3,7 +3,7 @@
 #define DIFFERENCE 0.15
 #define FARTHER 1.3
 
-static void look(td__case *of) {
+static void find_noisy_inputs(td__case *of) {
     const td__facts *facts = &of->facts;
     double lower = of->known ? facts->validation_agreement - facts->training_agreement : 0;
     if (!(lower > DIFFERENCE) ||
@@ -32,5 +32,5 @@ const td__rule td__rule_noisy_inputs = {
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__OVERFIT_GAP |
                 TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_noisy_inputs,
 };

@@ -1,6 +1,34 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+static void find_nonfinite_label_in_loop(td__case *of) {
+    if (strcmp(td__loop_text(of, "nonfinite", "what"), "label") != 0) {
+        return;
+    }
+    int64_t step = (int64_t)td__loop_number(of, "nonfinite", "since");
+    int64_t row = (int64_t)td__loop_number(of, "nonfinite", "row");
+    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, step, "remove the example");
+    td__because(s, "label", step, (double)row,
+                td__say(of,
+                        "the loss of step %lld is %s: row %lld of its batch has a label that is "
+                        "NaN or infinite",
+                        (long long)step, td__loop_text(of, "nonfinite", "loss"),
+                        (long long)row + 1));
+    td__origin *origin = td__origin_new(of);
+    if (s && origin) {
+        origin->cause = "label";
+        origin->row = row;
+        origin->step = step;
+        s->origin = origin;
+    }
+}
+
+static void find_nonfinite_label(td__case *of) {
+    if (of->loop) {
+        find_nonfinite_label_in_loop(of);
+        return;
+    }
     if (!of->known || of->facts.labels.all.nonfinite == 0 ||
         of->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
@@ -30,6 +58,6 @@ const td__rule td__rule_nonfinite_label = {
              .remedy = "remove or fill in the rows"},
     .title = "NaN in the labels",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_nonfinite_label,
 };

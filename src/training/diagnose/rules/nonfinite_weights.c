@@ -1,6 +1,30 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+static void find_nonfinite_weights_in_loop(td__case *of) {
+    if (strcmp(td__loop_text(of, "nonfinite", "what"), "weights") != 0 ||
+        td__loop_number(of, "nonfinite", "updates") > 0) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, td__loop_layer(of, "nonfinite"), 1, "start from other weights");
+    td__because(s, NULL, 1, td__loop_number(of, "nonfinite", "count"),
+                td__say(of, "not finite before the first update: %s",
+                        td__loop_names(of, "nonfinite", "names")));
+    td__origin *origin = td__origin_new(of);
+    if (s && origin) {
+        origin->cause = "parameter";
+        origin->step = 1;
+        s->origin = origin;
+    }
+}
+
+static void find_nonfinite_weights(td__case *of) {
+    if (of->loop) {
+        find_nonfinite_weights_in_loop(of);
+        return;
+    }
     if (!of->known) {
         return;
     }
@@ -35,6 +59,6 @@ const td__rule td__rule_nonfinite_weights = {
              .remedy = "start from other weights"},
     .title = "NaN in the weights",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_nonfinite_weights,
 };

@@ -5,7 +5,7 @@
 #define SWING 0.3
 enum { WINDOWS = 24 };
 
-static void look(td__case *of) {
+static void find_oscillation(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     double mean = td__series_mean(loss, 0.5, 1), before = NAN, swings = 0, direction = 0;
     if (loss->count < 2 * WINDOWS || !(mean > 0) || td__series_mean(loss, 0, 0.5) > 1.5 * mean) {
@@ -40,6 +40,6 @@ const td__rule td__rule_oscillation = {
              .remedy = ""},
     .symptom = TD__INDEX_OSCILLATION,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_oscillation,
     .after = true,
 };

@@ -1,8 +1,30 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
+
+#include <string.h>
 
 #define SHARE 0.2 /* of the loss that is penalty, at the end */
 
-static void look(td__case *of) {
+#define DECAY 0.1           /* of a loop: added to the gradient */
+#define DECOUPLED_DECAY 0.9 /* … and of AdamW, which multiplies it by the rate */
+
+static void find_over_regularization_in_loop(td__case *of) {
+    double decay = td__loop_number(of, "optimizer", "weight_decay");
+    const char *kind = td__loop_text(of, "optimizer", "kind");
+    if (decay < (strcmp(kind, "AdamW") ? DECAY : DECOUPLED_DECAY)) {
+        return;
+    }
+    bool poor = td__has_any(of, TD__PLATEAU | TD__SHRINKING_WEIGHTS | TD__LOSS_FLOOR |
+                                    TD__SLOW_CONVERGENCE);
+    td__suspicion *s =
+        td__loop_error(of, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "weight_decay=1e-4");
+    td__because(s, NULL, 1, decay, td__say(of, "%s with weight_decay %.3g", kind, decay));
+}
+
+static void find_over_regularization(td__case *of) {
+    if (of->loop) {
+        find_over_regularization_in_loop(of);
+        return;
+    }
     td__suspicion *s = NULL;
     if (!of->known || (of->repeated && of->baseline.penalty < SHARE)) {
         return;
@@ -40,6 +62,6 @@ const td__rule td__rule_over_regularization = {
     .title = "too much regularisation",
     .explains = TD__SHRINKING_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE |
                 TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_LOSS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_over_regularization,
 };

@@ -4,7 +4,7 @@
 
 #define RISE 1.25
 
-static void look(td__case *of) {
+static void find_overfit_gap(td__case *of) {
     const td__series *validation = td__validation_loss_of(of->history);
     int64_t step = 0;
     double least = td__series_least(validation, &step), last = td__series_last(validation);
@@ -28,6 +28,6 @@ const td__rule td__rule_overfit_gap = {
              .remedy = ""},
     .symptom = TD__INDEX_OVERFIT_GAP,
     .needs = TD__NEEDS_VALIDATION_LOSS,
-    .look = look,
+    .look = find_overfit_gap,
     .after = true,
 };

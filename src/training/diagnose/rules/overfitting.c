@@ -7,7 +7,7 @@
 #define GOOD 0.8  /* a validation score that nobody complains of */
 #define LEARNT 0.6
 
-static void look(td__case *of) {
+static void find_overfitting(td__case *of) {
     if (!of->known || !of->repeated || of->baseline.points < 2 || of->facts.validation_rows == 0) {
         return;
     }
@@ -57,6 +57,6 @@ const td__rule td__rule_overfitting = {
     .title = "overfitting",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_overfitting,
     .after = true,
 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static void look(td__case *of) {
+static void find_overflow(td__case *of) {
     const td__origin *origin = &of->baseline.origin;
     if (!of->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
         origin->layer < 0) {
@@ -34,6 +34,6 @@ const td__rule td__rule_overflow = {
     .title = "overflow",
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_overflow,
     .after = true,
 };

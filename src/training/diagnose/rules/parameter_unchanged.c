@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_parameter_unchanged(td__case *of) {
     double count = td__loop_number(of, "unchanged", "count");
     if (count < 1) {
         return;
@@ -26,6 +26,6 @@ const td__rule td__rule_parameter_unchanged = {
     .title = "parameter that does not change",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_parameter_unchanged,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_parameter_without_gradient(td__case *of) {
     double count = td__loop_number(of, "without_gradient", "count");
     if (td__loop_updates(of) < 2 || count < 1 || count >= td__loop_number(of, "trainable", NULL)) {
         return;
@@ -26,6 +26,6 @@ const td__rule td__rule_parameter_without_gradient = {
     .title = "parameter without gradient",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_parameter_without_gradient,
     .after = true,
 };

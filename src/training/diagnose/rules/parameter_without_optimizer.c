@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_parameter_without_optimizer(td__case *of) {
     double outside = td__loop_number(of, "without_optimizer", "count");
     if (td__loop_updates(of) < 2 || outside < 1 || td__loop_number(of, "strangers", NULL) > 0 ||
         td__loop_is(of, "without_optimizer", "unused")) {
@@ -28,6 +28,6 @@ const td__rule td__rule_parameter_without_optimizer = {
     .title = "parameter in no optimizer",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_parameter_without_optimizer,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 #define FALL 0.03
 
-static void look(td__case *of) {
+static void find_plateau(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     double first = td__series_mean(loss, 0, 0.05), last = td__series_mean(loss, 0.9, 1);
     if (loss->count >= 10 && first > 0 && last > (1 - FALL) * first && last < 2 * first) {
@@ -23,6 +23,6 @@ const td__rule td__rule_plateau = {
              .remedy = ""},
     .symptom = TD__INDEX_PLATEAU,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_plateau,
     .after = true,
 };

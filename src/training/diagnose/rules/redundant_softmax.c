@@ -1,6 +1,29 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+/* A cross-entropy of PyTorch takes logits and applies softmax or sigmoid itself. */
+static void find_redundant_softmax_in_loop(td__case *of) {
+    const char *loss = td__loop_text(of, "head", "loss");
+    const char *activation = td__loop_text(of, "head", "activation");
+    bool squashed = !strcmp(activation, "softmax") || !strcmp(activation, "sigmoid");
+    bool binary = !strcmp(loss, "binary_cross_entropy_with_logits");
+    if (!squashed || (!binary && strcmp(loss, "cross_entropy") != 0)) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
+                                      td__say(of, "no %s before the loss", activation));
+    td__because(s, NULL, 1, 0,
+                td__say(of, "%s applies %s itself, to what has been through %s already", loss,
+                        binary ? "sigmoid" : "softmax", activation));
+}
+
+static void find_redundant_softmax(td__case *of) {
+    if (of->loop) {
+        find_redundant_softmax_in_loop(of);
+        return;
+    }
     if (!of->known || of->layers.last < 0) {
         return;
     }
@@ -32,6 +55,6 @@ const td__rule td__rule_redundant_softmax = {
     .title = "softmax twice",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__VANISHING_GRADIENT | TD__PLATEAU,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .look = find_redundant_softmax,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_repeated_batch(td__case *of) {
     double updates = td__loop_number(of, "batches", "updates");
     double repeated = td__loop_number(of, "batches", "repeated");
     double batches = td__loop_number(of, "loader", "batches");
@@ -37,6 +37,6 @@ const td__rule td__rule_repeated_batch = {
     .title = "always the same batch",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_repeated_batch,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_replicas_drift(td__case *of) {
     td__ranks ranks = td__loop_ranks(of, "fingerprints");
     if (ranks.parted == 0) {
         return;
@@ -25,6 +25,6 @@ const td__rule td__rule_replicas_drift = {
     .title = "replicas drift apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_replicas_drift,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 #define SHARE 0.5
 
-static void look(td__case *of) {
+static void find_saturated_units(td__case *of) {
     for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
         double most = fmax(layer->start.saturated, layer->end.saturated);
@@ -31,6 +31,6 @@ const td__rule td__rule_saturated_units = {
              .remedy = ""},
     .symptom = TD__INDEX_SATURATED_UNITS,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_saturated_units,
     .after = true,
 };

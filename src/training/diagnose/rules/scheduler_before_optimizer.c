@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_scheduler_before_optimizer(td__case *of) {
     double early = td__loop_number(of, "scheduler", "early");
     if (early < 1) {
         return;
@@ -23,6 +23,6 @@ const td__rule td__rule_scheduler_before_optimizer = {
     .title = "scheduler before optimizer",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_scheduler_before_optimizer,
     .after = true,
 };

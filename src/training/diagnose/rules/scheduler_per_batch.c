@@ -15,7 +15,7 @@ static bool is_falling(const char *kind) {
     return false;
 }
 
-static void look(td__case *of) {
+static void find_scheduler_per_batch(td__case *of) {
     const char *kind = td__loop_text(of, "scheduler", "kind");
     double steps = td__loop_number(of, "scheduler", "steps");
     double updates = td__loop_number(of, "scheduler", "updates");
@@ -55,6 +55,6 @@ const td__rule td__rule_scheduler_per_batch = {
     .title = "scheduler per batch",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_scheduler_per_batch,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 #define SHARE 0.1
 
-static void look(td__case *of) {
+static void find_shrinking_weights(td__case *of) {
     const td_run_signal *signal;
     for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_PARAMETER, &at));) {
         const td__series *norm = td__series_of(of->history, signal->name, "norm");
@@ -28,6 +28,6 @@ const td__rule td__rule_shrinking_weights = {
              .remedy = ""},
     .symptom = TD__INDEX_SHRINKING_WEIGHTS,
     .needs = TD__NEEDS_PARAMETERS,
-    .look = look,
+    .look = find_shrinking_weights,
     .after = true,
 };

@@ -3,7 +3,7 @@
 enum { IN_A_ROW = 8, ENOUGH = 200 };
 #define SHARE 0.05
 
-static void look(td__case *of) {
+static void find_skipped_updates(td__case *of) {
     double calls = td__loop_number(of, "scaler", "calls");
     double skipped = td__loop_number(of, "scaler", "skipped");
     double in_a_row = td__loop_number(of, "scaler", "in_a_row");
@@ -33,6 +33,6 @@ const td__rule td__rule_skipped_updates = {
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR |
                 TD__EXPLODING_GRADIENT,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_skipped_updates,
     .after = true,
 };

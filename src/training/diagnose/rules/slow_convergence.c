@@ -4,7 +4,7 @@
 
 #define LATE 0.08
 
-static void look(td__case *of) {
+static void find_slow_convergence(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     double first = td__series_mean(loss, 0, 0.02), last = td__series_mean(loss, 0.93, 1);
     double before = td__series_mean(loss, 0.7, 0.77), fall = first - last;
@@ -27,6 +27,6 @@ const td__rule td__rule_slow_convergence = {
              .remedy = ""},
     .symptom = TD__INDEX_SLOW_CONVERGENCE,
     .needs = TD__NEEDS_LOSS,
-    .look = look,
+    .look = find_slow_convergence,
     .after = true,
 };

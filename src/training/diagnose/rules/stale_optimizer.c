@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_stale_optimizer(td__case *of) {
     double strangers = td__loop_number(of, "strangers", NULL);
     double outside = td__loop_number(of, "without_optimizer", "count");
     if (strangers < 1 || outside < 1) {
@@ -32,6 +32,6 @@ const td__rule td__rule_stale_optimizer = {
     .title = "optimizer of another model",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_stale_optimizer,
     .after = true,
 };

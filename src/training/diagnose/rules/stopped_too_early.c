@@ -1,6 +1,6 @@
 #include "diagnose/rule.h"
 
-static void look(td__case *of) {
+static void find_stopped_too_early(td__case *of) {
     if (!of->known || !of->experiment->train.stop_monitor || !of->history) {
         return;
     }
@@ -46,6 +46,6 @@ const td__rule td__rule_stopped_too_early = {
     .title = "stopped too early",
     .explains = TD__EARLY_END | TD__SLOW_CONVERGENCE,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_stopped_too_early,
     .after = true,
 };

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static void look(td__case *of) {
+static void find_symmetric_units(td__case *of) {
     for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
         if (layer->learns && !layer->last && layer->start.units > 1 && layer->start.distinct == 1 &&
@@ -25,6 +25,6 @@ const td__rule td__rule_symmetric_units = {
              .remedy = ""},
     .symptom = TD__INDEX_SYMMETRIC_UNITS,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_symmetric_units,
     .after = true,
 };

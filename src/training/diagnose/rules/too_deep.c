@@ -2,7 +2,7 @@
 
 #define DEEP 6
 
-static void look(td__case *of) {
+static void find_too_deep(td__case *of) {
     if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
         return;
     }
@@ -32,5 +32,5 @@ const td__rule td__rule_too_deep = {
     .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_too_deep,
 };

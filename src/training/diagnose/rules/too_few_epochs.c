@@ -2,7 +2,7 @@
 
 #define MORE 4.0
 
-static void look(td__case *of) {
+static void find_too_few_epochs(td__case *of) {
     if (!of->known || !of->repeated || !of->whole || of->baseline.origin.cause) {
         return;
     }
@@ -28,6 +28,6 @@ const td__rule td__rule_too_few_epochs = {
     .title = "too few epochs",
     .explains = TD__SLOW_CONVERGENCE | TD__EARLY_END | TD__MAJORITY_CLASS | TD__PLATEAU,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_too_few_epochs,
     .after = true,
 };

@@ -4,7 +4,7 @@
 #define NARROW 4
 #define WIDER "32"
 
-static void look(td__case *of) {
+static void find_too_little_capacity(td__case *of) {
     td__suspicion *s = NULL;
     if (!of->known || of->experiment->train.objective.target == TD__TARGET_INPUT) {
         return; /* the bottleneck of an autoencoder is meant */
@@ -39,5 +39,5 @@ const td__rule td__rule_too_little_capacity = {
     .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_too_little_capacity,
 };

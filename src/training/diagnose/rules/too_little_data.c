@@ -3,7 +3,7 @@
 #define FEW 60 /* examples */
 #define GAP 0.12
 
-static void look(td__case *of) {
+static void find_too_little_data(td__case *of) {
     if (!of->known || !of->repeated || of->facts.validation_rows == 0 || of->baseline.points == 0) {
         return;
     }
@@ -34,6 +34,6 @@ const td__rule td__rule_too_little_data = {
     .title = "too little data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_too_little_data,
     .after = true,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/loop.h"
 
-static void look(td__case *of) {
+static void find_training_mode(td__case *of) {
     double passes = td__loop_number(of, "validation", "passes");
     double training = td__loop_number(of, "validation", "training");
     const char *kinds = td__loop_names(of, "validation", "kinds");
@@ -29,6 +29,6 @@ const td__rule td__rule_training_mode = {
     .title = "validation in training mode",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_training_mode,
     .after = true,
 };

@@ -9,7 +9,7 @@ static bool stays(const td__series *series) {
     return high - low <= SAME * fmax(fabs(high), fabs(low));
 }
 
-static void look(td__case *of) {
+static void find_unchanged_weights(td__case *of) {
     const td_run_signal *signal;
     for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_PARAMETER, &at));) {
         const td__series *norm = td__series_of(of->history, signal->name, "norm");
@@ -34,6 +34,6 @@ const td__rule td__rule_unchanged_weights = {
              .remedy = ""},
     .symptom = TD__INDEX_UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_PARAMETERS,
-    .look = look,
+    .look = find_unchanged_weights,
     .after = true,
 };

@@ -1,4 +1,4 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 
@@ -9,7 +9,28 @@
 #define SMALL 0.02
 #define APART 100.0
 
-static void look(td__case *of) {
+#define VERY_LARGE 20.0 /* root mean square, where no trial can tell */
+
+static void find_unscaled_inputs_in_loop(td__case *of) {
+    double size = td__loop_number(of, "input", "size");
+    bool poor = td__has_any(of, TD__HUGE_LOSS | TD__OSCILLATION | TD__DIVERGENCE | TD__PLATEAU |
+                                    TD__DEAD_RELU | TD__LOSS_FLOOR | TD__NAN_LOSS | TD__INF_LOSS |
+                                    TD__EXPLODING_GRADIENT | TD__SATURATED_UNITS);
+    if (size < VERY_LARGE || !poor) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, NULL, 1, "inputs of mean 0 and variance 1");
+    td__because(s, "input", 1, size,
+                td__say(of, "inputs go from %.4g to %.4g (root mean square %.3g)",
+                        td__loop_number(of, "input", "minimum"),
+                        td__loop_number(of, "input", "maximum"), size));
+}
+
+static void find_unscaled_inputs(td__case *of) {
+    if (of->loop) {
+        find_unscaled_inputs_in_loop(of);
+        return;
+    }
     const td__facts *facts = &of->facts;
     if (!of->known || facts->indices || facts->inputs.count == 0 ||
         (of->experiment->data.standardize && of->experiment->data.scale == 1)) {
@@ -62,6 +83,6 @@ const td__rule td__rule_unscaled_inputs = {
                 TD__SLOW_CONVERGENCE | TD__DEAD_RELU | TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__DIVERGENCE | TD__MAJORITY_CLASS | TD__LOSS_FLOOR |
                 TD__UNCHANGED_WEIGHTS,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_unscaled_inputs,
 };

@@ -7,7 +7,7 @@
 #define FAR 50.0
 #define NARROW 0.02
 
-static void look(td__case *of) {
+static void find_unscaled_targets(td__case *of) {
     const td__column *labels = &of->facts.labels.all;
     if (!of->known || of->facts.task.kind != TD__TASK_VALUES || of->layers.last < 0 ||
         of->experiment->train.objective.target == TD__TARGET_INPUT) {
@@ -50,5 +50,5 @@ const td__rule td__rule_unscaled_targets = {
                 TD__ZERO_GRADIENT,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_unscaled_targets,
 };

@@ -1,9 +1,31 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 /* Neighbours in the file have the same label this much more often than by chance. */
 #define SORTED 0.5
 
-static void look(td__case *of) {
+enum { FEW = 4 }; /* batches */
+
+/* How much of a batch is one class, against what that would be by chance. */
+static void find_unshuffled_data_in_loop(td__case *of) {
+    double purity = td__loop_number(of, "classes", "purity");
+    double chance = td__loop_number(of, "classes", "chance");
+    if (td__loop_number(of, "classes", "batches") < FEW ||
+        td__loop_number(of, "classes", "count") < 2 || purity < chance + SORTED * (1 - chance)) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, NULL, 1, "DataLoader(…, shuffle=True)");
+    td__because(s, NULL, 1, purity,
+                td__say(of,
+                        "two examples of a batch have the same class in %.0f %% of the cases, two "
+                        "of all examples in %.0f %%",
+                        100 * purity, 100 * chance));
+}
+
+static void find_unshuffled_data(td__case *of) {
+    if (of->loop) {
+        find_unshuffled_data_in_loop(of);
+        return;
+    }
     if (!of->known || !of->experiment->data.in_order) {
         return;
     }
@@ -33,6 +55,6 @@ const td__rule td__rule_unshuffled_data = {
     .title = "sorted data, not shuffled",
     .explains = TD__OSCILLATION | TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__MAJORITY_CLASS |
                 TD__SLOW_CONVERGENCE,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_unshuffled_data,
 };

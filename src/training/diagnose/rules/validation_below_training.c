@@ -4,7 +4,7 @@
 
 #define GAP 0.2
 
-static void look(td__case *of) {
+static void find_validation_below_training(td__case *of) {
     if (!of->repeated || of->baseline.points == 0 || of->facts.validation_rows == 0) {
         return;
     }
@@ -27,6 +27,6 @@ const td__rule td__rule_validation_below_training = {
              .remedy = ""},
     .symptom = TD__INDEX_VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,
-    .look = look,
+    .look = find_validation_below_training,
     .after = true,
 };

@@ -11,7 +11,7 @@ static double size_of(td__case *of, const td_run_signal *signal) {
     return elements > 0 ? td__series_mean(norm, 0, 1) / sqrt(elements) : NAN;
 }
 
-static void look(td__case *of) {
+static void find_vanishing_gradient(td__case *of) {
     const td_run_signal *first = NULL, *last = NULL, *signal;
     for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_ERROR, &at));) {
         first = !first || signal->info->order < first->info->order ? signal : first;
@@ -39,6 +39,6 @@ const td__rule td__rule_vanishing_gradient = {
              .remedy = ""},
     .symptom = TD__INDEX_VANISHING_GRADIENT,
     .needs = TD__NEEDS_ERRORS,
-    .look = look,
+    .look = find_vanishing_gradient,
     .after = true,
 };

@@ -2,7 +2,7 @@
 
 #define SHARE 0.4
 
-static void look(td__case *of) {
+static void find_workers_repeat_data(td__case *of) {
     double workers = td__loop_number(of, "loader", "workers");
     double again = td__loop_number(of, "batches", "again");
     double among = td__loop_number(of, "batches", "among");
@@ -33,6 +33,6 @@ const td__rule td__rule_workers_repeat_data = {
     .title = "workers repeat data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_workers_repeat_data,
     .after = true,
 };

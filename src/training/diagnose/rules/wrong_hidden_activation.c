@@ -19,7 +19,7 @@ static const char *harm(const td__layer_facts *layer) {
     }
 }
 
-static void look(td__case *of) {
+static void find_wrong_hidden_activation(td__case *of) {
     td__suspicion *s = NULL;
     if (!of->known) {
         return;
@@ -58,5 +58,5 @@ const td__rule td__rule_wrong_hidden_activation = {
                 TD__NAN_LOSS | TD__INF_LOSS | TD__CONSTANT_OUTPUT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_wrong_hidden_activation,
 };

@@ -1,6 +1,6 @@
 #include "diagnose/head.h"
 
-static void look(td__case *of) {
+static void find_wrong_loss(td__case *of) {
     if (!of->known || of->layers.last < 0) {
         return;
     }
@@ -52,5 +52,5 @@ const td__rule td__rule_wrong_loss = {
                 TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_wrong_loss,
 };

@@ -1,6 +1,28 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
-static void look(td__case *of) {
+#include <string.h>
+
+#define LITTLE 0.3     /* that the loss fell by */
+#define LARGE_EPS 0.01 /* usual are 1e-8 to 1e-3 */
+
+/* eps that is larger than the gradients' size makes Adam a plain descent with a tiny rate. */
+static void find_wrong_optimizer_in_loop(td__case *of) {
+    double eps = td__loop_number(of, "optimizer", "eps");
+    const char *kind = td__loop_text(of, "optimizer", "kind");
+    if (eps < LARGE_EPS || !strstr(kind, "Adam")) {
+        return;
+    }
+    bool poor = td__loop_fall(of) < LITTLE;
+    td__suspicion *s = td__loop_error(of, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "eps=1e-8");
+    td__because(s, NULL, 1, eps,
+                td__say(of, "%s with eps %.3g, which its steps are divided by", kind, eps));
+}
+
+static void find_wrong_optimizer(td__case *of) {
+    if (of->loop) {
+        find_wrong_optimizer_in_loop(of);
+        return;
+    }
     if (!of->known) {
         return;
     }
@@ -24,7 +46,7 @@ const td__rule td__rule_wrong_optimizer = {
              .remedy = "optimizer: {adam: {learning_rate: 0.003}}"},
     .title = "wrong optimizer",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__OSCILLATION,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
+    .look = find_wrong_optimizer,
     .after = true,
 };

@@ -1,4 +1,7 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
+
+#include <string.h>
 
 /* Why the activation cannot be right; NULL when it can. */
 static const char *contradiction(td__case *of) {
@@ -74,7 +77,47 @@ static void add(td__case *of, td__strength strength, ptrdiff_t layer, const char
     }
 }
 
-static void look(td__case *of) {
+/* Whether targets of a regression lie where the activation cannot get to. */
+static bool is_beyond(const td__case *of, const char *activation) {
+    double low = td__loop_number(of, "target", "minimum");
+    double high = td__loop_number(of, "target", "maximum"), margin = 0.01 * (high - low);
+    bool relu = !strcmp(activation, "relu"), tanh = !strcmp(activation, "tanh");
+    bool unit = !strcmp(activation, "sigmoid") || !strcmp(activation, "softmax");
+    return ((relu || unit) && low < -margin) || (unit && high > 1 + margin) ||
+           (tanh && (low < -1 - margin || high > 1 + margin));
+}
+
+static void find_wrong_output_activation_in_loop(td__case *of) {
+    const char *loss = td__loop_text(of, "head", "loss"), *why = NULL;
+    const char *activation = td__loop_text(of, "head", "activation");
+    td_confidence confidence = TD_SURE;
+    bool values =
+        !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") || !strcmp(loss, "smooth_l1_loss");
+    if (td__loop_number(of, "head", "rank") > 1 && td__loop_number(of, "head", "axis") == 0) {
+        why = "softmax goes along the first axis: over the examples of a batch, not over classes";
+    } else if (!strcmp(loss, "cross_entropy") && !strcmp(activation, "relu")) {
+        why =
+            "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
+        confidence = TD_LIKELY;
+    } else if (values && is_beyond(of, activation)) {
+        why = td__say(of, "targets go from %.4g to %.4g, and %s cannot put that out",
+                      td__loop_number(of, "target", "minimum"),
+                      td__loop_number(of, "target", "maximum"), activation);
+    }
+    if (why) {
+        td__suspicion *s =
+            td__loop_error(of, confidence, td__loop_head_layer(of), 1,
+                           values ? "no activation after the last layer"
+                                  : "softmax over axis 1, and no other activation before the loss");
+        td__because(s, NULL, 1, 0, why);
+    }
+}
+
+static void find_wrong_output_activation(td__case *of) {
+    if (of->loop) {
+        find_wrong_output_activation_in_loop(of);
+        return;
+    }
     const td__layers *layers = &of->layers;
     if (!of->known || layers->last < 0) {
         return;
@@ -110,6 +153,6 @@ const td__rule td__rule_wrong_output_activation = {
                 TD__SATURATED_UNITS | TD__HUGE_LOSS | TD__LOSS_FLOOR | TD__DEAD_RELU |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .look = find_wrong_output_activation,
 };

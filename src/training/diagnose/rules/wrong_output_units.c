@@ -1,6 +1,6 @@
 #include "diagnose/head.h"
 
-static void look(td__case *of) {
+static void find_wrong_output_units(td__case *of) {
     if (!of->known || of->layers.last < 0 || of->facts.task.kind != TD__TASK_CLASSES ||
         of->layers.units >= of->facts.task.classes) {
         return;
@@ -27,5 +27,5 @@ const td__rule td__rule_wrong_output_units = {
                 TD__CONSTANT_OUTPUT | TD__HUGE_LOSS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = look,
+    .look = find_wrong_output_units,
 };

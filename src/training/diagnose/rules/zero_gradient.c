@@ -4,7 +4,7 @@
 
 #define SHARE 0.9
 
-static void look(td__case *of) {
+static void find_zero_gradient(td__case *of) {
     const td_run_signal *signal;
     for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_GRADIENT, &at));) {
         const td__series *norm = td__series_of(of->history, signal->name, "norm");
@@ -31,6 +31,6 @@ const td__rule td__rule_zero_gradient = {
              .remedy = ""},
     .symptom = TD__INDEX_ZERO_GRADIENT,
     .needs = TD__NEEDS_GRADIENTS,
-    .look = look,
+    .look = find_zero_gradient,
     .after = true,
 };

@@ -4,7 +4,7 @@
 
 enum { MOST_GROUPS = 256, LONG = 100 };
 
-static void look(td__case *of) {
+static void find_zero_learning_rate(td__case *of) {
     int first = -1, groups = 0;
     double zeros = 0, updates = 0;
     bool never = false;
@@ -43,6 +43,6 @@ const td__rule td__rule_zero_learning_rate = {
     .title = "learning rate 0",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = look,
+    .look = find_zero_learning_rate,
     .after = true,
 };

@@ -1,0 +1,295 @@
+"""Facts about what a loop trains on what: the model's layers as they start, the loss, the optimizer's options, the size of its
+steps, and the data of the first batches. The rules that judge an experiment of `tapedeck train` judge these."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from . import _loop_head, _observe
+from ._fingerprint import local, sample
+from ._loop_parameters import FIRST_UPDATES
+
+_LABELLED_UPDATES = 256  # in which the classes of batches are counted
+_CLASSES = 1024
+_RATIO_PERIOD = 64  # updates between looks at the size of steps, later
+_WEIGHTS = 8  # whose steps are looked at
+_layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+
+
+def _count_tensors(value: Any) -> int:
+    """Of numbers that are not whole, in the arguments of a call."""
+    if isinstance(value, torch.Tensor):
+        return int(value.is_floating_point())
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_count_tensors, value)) if isinstance(value, (tuple, list)) else 0
+
+
+class Setup:
+    """Gathers most in the first updates. That the loss is finite is looked at in all of them, on the CPU."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.batch: torch.Tensor | None = None
+        self.passes = 0  # forward passes since the last backward pass
+        self.hidden = _hidden_parameters(loop.model)
+        self.frozen = _frozen_layers(loop.model)
+        self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
+        self.ratios: list[float] = []
+        self.classes = [0] * _CLASSES
+        self.purity, self.batches = 0.0, 0
+        self.is_pure_sequence = True  # one batch with classes for each update
+        self.is_finite = True
+        self.write_start()
+
+    def stop(self) -> None:
+        self.batch = None
+        self.before = []
+
+    @property
+    def needs_backward(self) -> bool:
+        return self.is_finite and not self.loop.stopped
+
+    def write_start(self) -> None:
+        """Weights as they start."""
+        found = _odd_weights(self.loop.model)
+        if found:
+            self.loop.facts["start"] = found
+
+    # ---- passes -----------------------------------------------------------------------------------
+
+    def see_batch(self, batch: torch.Tensor, arguments: Any) -> None:
+        self.batch = batch.detach()
+        self.passes += 1
+        if self.loop.is_close and (count := _count_tensors(arguments)) > 1:
+            self.loop.facts["inputs"] = {"count": count}
+
+    def before_backward(self, losses: Any) -> None:
+        batch, passes = self.batch, self.passes
+        self.batch, self.passes = None, 0
+        if batch is None or passes != 1:
+            return
+        loop = self.loop
+        loss = losses if isinstance(losses, torch.Tensor) else next(iter(losses), None)
+        if loss is None or not batch.is_cpu or not loss.is_cpu:
+            if loop.updates < 2:
+                self.see_head(losses)
+            return
+        if self.is_finite and loss.numel() == 1 and not math.isfinite(loss.item()):
+            self.see_nonfinite(loss, batch, _observe.target_of(losses))
+        if loop.updates < _LABELLED_UPDATES:
+            if loop.updates < 2:
+                self.see_head(losses)
+            self.see_data(batch, _observe.target_of(losses))
+
+    def see_head(self, losses: Any) -> None:
+        names = {id(p): name for name, p in self.loop.model.named_parameters()}
+        names |= {id(p): name for name, p in self.hidden.items()}
+        found = _loop_head.describe(losses, names)
+        if found is not None:
+            self.loop.facts["head"] = {key: value for key, value in found.items() if value is not None}
+
+    def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
+        loop = self.loop
+        if loop.is_close and batch.is_floating_point():
+            _widen(loop.facts.setdefault("input", {}), batch)
+        if target is None or not target.is_cpu or target.dim() == 0:
+            return
+        target = target.detach()
+        if loop.is_close:
+            fact = loop.facts.setdefault("target", {"whole": True})
+            _widen(fact, target)
+            fact["whole"] = fact["whole"] and not target.is_floating_point()
+        self.see_classes(batch, target)
+
+    def see_classes(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+        if target.is_floating_point() or target.dim() != 1 or len(target) != batch.shape[0] or len(target) < 4 \
+                or int(target.min()) < 0 or int(target.max()) >= _CLASSES:
+            self.is_pure_sequence = False
+            return
+        counts = torch.bincount(target).tolist()
+        for i, count in enumerate(counts):
+            self.classes[i] += count
+        self.batches += 1
+        self.purity += sum(count * count for count in counts) / len(target) ** 2
+
+    def see_nonfinite(self, loss: torch.Tensor, batch: torch.Tensor, target: torch.Tensor | None) -> None:
+        """Where the first loss that is not finite comes from: what it was computed from is still there."""
+        self.is_finite = False
+        loop = self.loop
+        fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
+        weights = [name for name, p in loop.model.named_parameters()
+                   if not is_lazy(p) and not bool(torch.isfinite(local(p.detach())).all())]
+        if (row := _nonfinite_row(batch)) is not None:
+            fact |= {"what": "input", "row": row}
+        elif target is not None and (row := _nonfinite_row(target)) is not None:
+            fact |= {"what": "label", "row": row}
+        elif weights:
+            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "updates": loop.updates}
+        else:
+            fact["what"] = "pass"
+        loop.facts["nonfinite"] = fact
+        loop.write()
+
+    # ---- updates ----------------------------------------------------------------------------------
+
+    def before_update(self, optimizer: Any) -> None:
+        self.before = []
+        updates = self.loop.updates
+        if updates == 0:
+            self.see_options(optimizer)
+        if updates < FIRST_UPDATES or updates % _RATIO_PERIOD == 0:
+            weights = [p for group in optimizer.param_groups for p in group["params"]
+                       if p.requires_grad and p.dim() > 1 and p.grad is not None and not p.grad.is_sparse
+                       and local(p).is_cpu]
+            weights = weights[:: max(1, len(weights) // _WEIGHTS)][:_WEIGHTS]
+            self.before = [(p, sample(p).clone()) for p in weights]
+
+    def see_options(self, optimizer: Any) -> None:
+        kind = type(optimizer).__name__
+        groups = [group for group in optimizer.param_groups if group["params"]]
+        largest = {key: max((float(group[key]) for group in groups if isinstance(group.get(key), (int, float))), default=0.0)
+                   for key in ("lr", "eps", "weight_decay", "momentum")}
+        self.loop.facts["optimizer"] = {"kind": kind, **largest}
+
+    def after_update(self) -> None:
+        loop = self.loop
+        ratios = []
+        for p, before in self.before:
+            size = float(before.norm())
+            step = float((sample(p) - before).norm())
+            if size > 0 and math.isfinite(step):
+                ratios.append(step / size)
+        self.before = []
+        if ratios:
+            self.ratios.append(statistics.median(ratios))
+        if loop.updates <= FIRST_UPDATES or loop.updates % _RATIO_PERIOD == 0:
+            self.write(loop.updates == FIRST_UPDATES)
+
+    def write(self, looks_at_layers: bool = True) -> None:
+        loop = self.loop
+        ours = sum(known.is_ours and known.updates > 0 for known in loop.optimizers.values())
+        loop.facts["optimizers"] = {"ours": ours, "others": len(loop.optimizers) - ours}
+        if self.ratios:
+            loop.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios),
+                                   "largest": max(self.ratios)}
+        total = sum(self.classes)
+        if self.batches > 1 and self.is_pure_sequence and self.batches <= loop.updates + 1:
+            shares = [count / total for count in self.classes if count]
+            loop.facts["classes"] = {"count": len(shares), "batches": self.batches, "purity": self.purity / self.batches,
+                                     "chance": sum(share * share for share in shares), "labels": total}
+        if looks_at_layers:
+            self.write_hidden()
+            self.write_frozen()
+
+    def write_hidden(self) -> None:
+        have = {id(p) for optimizer in self.loop.live_optimizers() for group in optimizer.param_groups for p in group["params"]}
+        names = [name for name, p in self.hidden.items() if p.grad is not None and id(p) not in have]
+        self.loop.parameters.write_names("unregistered", names)
+
+    def write_frozen(self) -> None:
+        names = [name for name, p, before in self.frozen if not p.requires_grad and torch.equal(sample(p), before)]
+        self.loop.parameters.write_names("frozen", names)
+        if names:
+            trained = [p.requires_grad for p in self.loop.model.parameters()]
+            last = [name for name, _ in self.loop.model.named_parameters()].index(names[-1])
+            self.loop.facts["frozen"]["leading"] = not any(trained[:last])
+
+
+# ---- what a model is like before its first update ----------------------------------------------------
+
+
+def _hidden_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """Those of modules in plain lists and dicts, which the model does not know."""
+    known = {id(p) for p in model.parameters()}
+    found: dict[str, torch.nn.Parameter] = {}
+    for path, module in model.named_modules():
+        for key, value in vars(module).items():
+            if key.startswith("_") or not isinstance(value, (list, tuple, dict)):
+                continue
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for place, item in items:
+                if isinstance(item, torch.nn.Module):
+                    prefix = f"{path}.{key}.{place}" if path else f"{key}.{place}"
+                    found |= {f"{prefix}.{name}": p for name, p in item.named_parameters()
+                              if p.requires_grad and id(p) not in known}
+    return found
+
+
+def _weights_of_layers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Weights of linear and convolution layers, in order."""
+    found = []
+    for name, module in model.named_modules():
+        weight = module._parameters.get("weight") if isinstance(module, _layers) else None
+        if weight is not None and not is_lazy(weight) and not hasattr(weight, "_local_tensor") and weight.is_floating_point() \
+                and weight.device.type != "meta" and weight.numel() >= 16:
+            found.append((f"{name}.weight" if name else "weight", weight))
+    return found
+
+
+def _fan_in(weight: torch.Tensor) -> int:
+    return max(1, weight[0].numel())
+
+
+def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
+    """Layers that start with equal weights, or with much larger ones than keep the size of a signal (He: sqrt(2 / inputs))."""
+    weights = _weights_of_layers(model)
+    equal, wide, ratio, value = [], [], 0.0, 0.0
+    for name, weight in weights:
+        some = sample(weight)
+        deviation = float(some.double().std())
+        if name != weights[-1][0] and weight.shape[0] > 1 and float(weight.detach().min()) == float(weight.detach().max()):
+            equal.append(name)
+            value = float(some[0])
+        elif deviation > 0 and (times := deviation * math.sqrt(_fan_in(weight) / 2)) > 4:
+            wide.append(name)
+            ratio = max(ratio, times)
+    return {"names": (equal or wide)[:16], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
+            "layers": len(weights)} if equal or wide else None
+
+
+def _frozen_layers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Layers that are not trained and have the values that PyTorch draws for a new layer: nobody has trained them.
+    A new layer's weights are uniform within 1 / sqrt(inputs)."""
+    found = []
+    for name, weight in _weights_of_layers(model):
+        if weight.requires_grad or weight.numel() < 64:
+            continue
+        values, bound = weight.detach().double(), 1 / math.sqrt(_fan_in(weight))
+        deviation = float(values.std()) * math.sqrt(3) / bound
+        if float(values.abs().max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15:
+            found.append((name, weight, sample(weight).clone()))
+    return found
+
+
+# ---- data ------------------------------------------------------------------------------------------
+
+
+def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
+    """Takes the finite values of a tensor into the range of a fact."""
+    values = tensor.detach()
+    low, high = (float(x) for x in torch.aminmax(values))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        values = values[torch.isfinite(values)]
+        if not values.numel():
+            return
+        low, high = (float(x) for x in torch.aminmax(values))
+    fact["minimum"] = min(fact.get("minimum", low), low)
+    fact["maximum"] = max(fact.get("maximum", high), high)
+    some = sample(values).double()
+    squares = float((some * some).mean())
+    count = fact.get("batches", 0)
+    fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
+    fact["batches"] = count + 1
+
+
+def _nonfinite_row(tensor: torch.Tensor) -> int | None:
+    if not tensor.is_floating_point() or tensor.dim() == 0 or not tensor.is_cpu:
+        return None
+    bad = (~torch.isfinite(tensor.detach())).reshape(tensor.shape[0], -1).any(1).nonzero().flatten()
+    return int(bad[0]) if len(bad) else None

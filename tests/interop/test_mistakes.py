@@ -1,0 +1,440 @@
+"""Mistakes in model, loss, optimizer and data of a PyTorch loop: each is found, and the same loop without it raises nothing.
+
+A row trains a small network twice, with `wrong` true and false. The seed of an unseen run comes from $TD_SEED.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tapedeck
+
+torch.set_num_threads(1)
+SEED = int(os.environ.get("TD_SEED", "1"))
+ROWS = {}
+CLASSES = 4
+
+
+def row(cause, layer=None):
+    def add(function):
+        ROWS[function.__name__] = (cause, layer, function)
+        return function
+
+    return add
+
+
+def blobs(count=512, width=10, spread=1.5):
+    """Examples around one centre for each class."""
+    centres = torch.randn(CLASSES, width) * spread
+    y = torch.randint(0, CLASSES, (count,))
+    return centres[y] + torch.randn(count, width), y
+
+
+def values(count=512, width=6):
+    x = torch.randn(count, width)
+    return x, torch.sin(x[:, 0]) * 2 + x[:, 1] * x[:, 2] - x[:, 3]
+
+
+def network(width=10, outputs=CLASSES, hidden=32, activation=nn.ReLU):
+    return nn.Sequential(nn.Linear(width, hidden), activation(), nn.Linear(hidden, hidden), activation(), nn.Linear(hidden, outputs))
+
+
+def train(path, model, x, y, loss_of, optimizer=None, epochs=10, batch=32, shuffle=True, check=None):
+    """check: inputs and labels that are validated with cross_entropy after every epoch."""
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=3e-3)
+    with tapedeck.watch(model, path, optimizer=optimizer, every=10) as deck:
+        for _ in range(epochs):
+            order = torch.randperm(len(x)) if shuffle else torch.arange(len(x))
+            for some in order.split(batch):
+                optimizer.zero_grad()
+                loss = loss_of(model(x[some]), y[some])
+                loss.backward()
+                optimizer.step()
+                deck.log(loss=float(loss.detach()))
+                deck.step()
+            if check is not None:
+                with torch.no_grad():
+                    model.eval()
+                    deck.log(val_loss=float(F.cross_entropy(model(check[0]), check[1])))
+                    model.train()
+    return deck.folder
+
+
+class Scores(nn.Module):
+    """A network with something behind its last layer."""
+
+    def __init__(self, end=None, **options):
+        super().__init__()
+        self.body, self.end = network(**options), end
+
+    def forward(self, x):
+        return self.body(x) if self.end is None else self.end(self.body(x))
+
+
+# ---- the loss and what it is computed from ---------------------------------------------------------
+
+
+@row("redundant_softmax", "body.4")
+def softmax_twice(path, wrong):
+    return train(path, Scores(nn.Softmax(1) if wrong else None), *blobs(), F.cross_entropy)
+
+
+@row("redundant_softmax", "body.4")
+def sigmoid_then_cross_entropy(path, wrong):
+    return train(path, Scores(torch.sigmoid if wrong else None), *blobs(), F.cross_entropy)
+
+
+@row("redundant_softmax", "body.4")
+def sigmoid_twice(path, wrong):
+    x, y = blobs()
+    return train(path, Scores(torch.sigmoid if wrong else None, outputs=1), x, (y > 1).float(),
+                 lambda out, t: F.binary_cross_entropy_with_logits(out[:, 0], t))
+
+
+@row("missing_output_activation", "body.4")
+def nll_of_softmax(path, wrong):
+    return train(path, Scores(nn.Softmax(1) if wrong else nn.LogSoftmax(1)), *blobs(), F.nll_loss)
+
+
+@row("missing_output_activation", "body.4")
+def nll_of_logits(path, wrong):
+    return train(path, Scores(None if wrong else nn.LogSoftmax(1)), *blobs(), F.nll_loss)
+
+
+@row("wrong_output_activation", "body.4")
+def softmax_over_the_batch(path, wrong):
+    return train(path, Scores(nn.LogSoftmax(0 if wrong else 1)), *blobs(), F.nll_loss)
+
+
+@row("wrong_output_activation", "body.4")
+def relu_before_the_loss(path, wrong):
+    return train(path, Scores(torch.relu if wrong else None), *blobs(), F.cross_entropy)
+
+
+@row("wrong_output_activation", "body.4")
+def regression_through_relu(path, wrong):
+    return train(path, Scores(torch.relu if wrong else None, width=6, outputs=1), *values(),
+                 lambda out, t: F.mse_loss(out[:, 0], t))
+
+
+@row("wrong_output_activation", "body.4")
+def regression_through_sigmoid(path, wrong):
+    return train(path, Scores(torch.sigmoid if wrong else None, width=6, outputs=1), *values(),
+                 lambda out, t: F.smooth_l1_loss(out[:, 0], t))
+
+
+@row("broadcast_in_loss", "4")
+def broadcast(path, wrong):
+    return train(path, network(6, 1), *values(), lambda out, t: F.mse_loss(out if wrong else out[:, 0], t))
+
+
+@row("broadcast_in_loss", "4")
+def broadcast_by_hand(path, wrong):
+    return train(path, network(6, 1), *values(), lambda out, t: ((out if wrong else out.squeeze(1)) - t).pow(2).mean())
+
+
+@row("labels_out_of_range", "4")
+def labels_of_one_and_minus_one(path, wrong):
+    x, y = blobs()
+    y = (y > 1).float()
+    return train(path, network(outputs=1), x, 2 * y - 1 if wrong else y,
+                 lambda out, t: F.binary_cross_entropy_with_logits(out[:, 0], t))
+
+
+@row("learning_rate_too_high")
+def sum_over_the_batch(path, wrong):
+    x, y = values()
+    model = network(6, 1)
+    return train(path, model, x, y, lambda out, t: F.mse_loss(out[:, 0], t, reduction="sum" if wrong else "mean"),
+                 torch.optim.SGD(model.parameters(), lr=0.05))
+
+
+@row("learning_rate_too_low")
+def divided_loss(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), lambda out, t: F.cross_entropy(out, t) / (5000 if wrong else 1),
+                 torch.optim.SGD(model.parameters(), lr=0.05))
+
+
+# ---- the model -------------------------------------------------------------------------------------
+
+
+class Listed(nn.Module):
+    def __init__(self, wrong):
+        super().__init__()
+        layers = [nn.Linear(10, 32), nn.Linear(32, 32)]
+        self.layers = layers if wrong else nn.ModuleList(layers)
+        self.last = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return self.last(x)
+
+
+@row("unregistered_layers", "layers.0")
+def list_of_layers(path, wrong):
+    return train(path, Listed(wrong), *blobs(), F.cross_entropy)
+
+
+@row("missing_activation", "4")
+def forgotten_activation(path, wrong):
+    return train(path, network(activation=nn.Identity if wrong else nn.ReLU), *blobs(), F.cross_entropy)
+
+
+@row("untrained_frozen", "2")
+def frozen_by_mistake(path, wrong):
+    model = network()
+    model[2].requires_grad_(not wrong)
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.Adam([p for p in model.parameters() if p.requires_grad],
+                                                                         lr=3e-3))
+
+
+@row("bad_initialization", "0")
+def constant_weights(path, wrong):
+    model = network()
+    if wrong:
+        for layer in model[::2]:
+            nn.init.constant_(layer.weight, 0.1)
+    return train(path, model, *blobs(), F.cross_entropy)
+
+
+@row("bad_initialization", "0")
+def huge_weights(path, wrong):
+    model = network()
+    if wrong:
+        for layer in model[::2]:
+            nn.init.normal_(layer.weight, std=5)
+    return train(path, model, *blobs(), F.cross_entropy)
+
+
+# ---- the optimizer ---------------------------------------------------------------------------------
+
+
+@row("learning_rate_too_high")
+def adam_a_hundred_times_too_fast(path, wrong):
+    model = network()
+    return train(path, model, *blobs(spread=0.7), F.cross_entropy,
+                 torch.optim.Adam(model.parameters(), lr=0.5 if wrong else 3e-3))
+
+
+@row("learning_rate_too_high")
+def sgd_a_hundred_times_too_fast(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.SGD(model.parameters(), lr=10 if wrong else 0.1))
+
+
+@row("learning_rate_too_low")
+def adam_a_thousand_times_too_slow(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.Adam(model.parameters(), lr=3e-7 if wrong else 3e-3))
+
+
+@row("learning_rate_too_low")
+def sgd_a_thousand_times_too_slow(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-4 if wrong else 0.1))
+
+
+@row("wrong_optimizer")
+def adam_with_eps_one(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.Adam(model.parameters(), lr=1e-3, eps=1 if wrong else 1e-8))
+
+
+@row("over_regularization")
+def weight_decay_one(path, wrong):
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy,
+                 torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=1 if wrong else 1e-4))
+
+
+# ---- the data --------------------------------------------------------------------------------------
+
+
+@row("nonfinite_input")
+def one_row_is_nan(path, wrong):
+    x, y = blobs()
+    if wrong:
+        x[300, 4] = float("nan")
+    return train(path, network(), x, y, F.cross_entropy)
+
+
+@row("nonfinite_label")
+def one_label_is_nan(path, wrong):
+    x, y = values()
+    if wrong:
+        y[300] = float("nan")
+    return train(path, network(6, 1), x, y, lambda out, t: F.mse_loss(out[:, 0], t))
+
+
+@row("unshuffled_data")
+def sorted_by_class(path, wrong):
+    x, y = blobs()
+    order = y.argsort()
+    return train(path, network(), x[order], y[order], F.cross_entropy, shuffle=not wrong)
+
+
+@row("unscaled_inputs")
+def pixels_up_to_255(path, wrong):
+    x, y = blobs()
+    model = network()
+    return train(path, model, x * (100 if wrong else 1), y, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.05))
+
+
+# ---- healthy trainings that look odd ---------------------------------------------------------------
+
+HEALTHY = {}
+
+
+def healthy(function):
+    HEALTHY[function.__name__] = function
+    return function
+
+
+@healthy
+def generator_and_adversary(path):
+    generator, adversary = network(4, 2), network(2, 1)
+    optimizers = [torch.optim.Adam(m.parameters(), lr=2e-3) for m in (generator, adversary)]
+    with tapedeck.watch(generator, path, optimizer=optimizers[0], every=10) as deck:
+        for _ in range(120):
+            real, fake = torch.randn(32, 2) * 0.3 + 1, generator(torch.randn(32, 4))
+            optimizers[1].zero_grad()
+            (F.binary_cross_entropy_with_logits(adversary(real), torch.ones(32, 1))
+             + F.binary_cross_entropy_with_logits(adversary(fake.detach()), torch.zeros(32, 1))).backward()
+            optimizers[1].step()
+            optimizers[0].zero_grad()
+            loss = F.binary_cross_entropy_with_logits(adversary(fake), torch.ones(32, 1))
+            loss.backward()
+            optimizers[0].step()
+            deck.log(loss=float(loss.detach()) * (1 + deck.steps / 20))  # a generator that falls behind
+            deck.step()
+    return deck.folder
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = network(10, 8)
+        self.last = nn.Linear(8, 1)
+
+    def forward(self, a, b):
+        return self.last((self.body(a) - self.body(b)).abs())[:, 0]
+
+
+@healthy
+def siamese(path):
+    x, y = blobs(128)
+    model = Pairs()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with tapedeck.watch(model, path, optimizer=optimizer, every=10) as deck:
+        for _ in range(12):
+            for some in torch.randperm(len(x)).split(32):
+                others = torch.randperm(len(x))[:32]
+                optimizer.zero_grad()
+                loss = F.binary_cross_entropy_with_logits(model(x[some], x[others]), (y[some] == y[others]).float())
+                loss.backward()
+                optimizer.step()
+                deck.log(loss=float(loss.detach()))
+                deck.step()
+    return deck.folder
+
+
+@healthy
+def linear_autoencoder(path):
+    x, _ = blobs()
+    return train(path, nn.Sequential(nn.Linear(10, 3), nn.Linear(3, 10)), x, x, F.mse_loss)
+
+
+@healthy
+def autoencoder_with_sigmoid_and_summed_loss(path):
+    x = torch.rand(512, 10)
+    return train(path, Scores(torch.sigmoid, outputs=10), x, x, lambda out, t: F.binary_cross_entropy(out, t, reduction="sum"))
+
+
+@healthy
+def weighted_classes_with_unweighted_validation(path):
+    x, y = blobs(spread=0.4)
+    return train(path, network(hidden=128), x[:128], y[:128], lambda out, t: F.cross_entropy(out, t, torch.tensor([1., 5., 1., 1.])),
+                 epochs=40, check=(x[128:], y[128:]))
+
+
+@healthy
+def tuned_head_on_trained_body(path):
+    x, y = blobs()
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
+    for _ in range(100):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model[:4].requires_grad_(False)
+    model[4] = nn.Linear(32, CLASSES)
+    return train(path, model, x, y, F.cross_entropy, torch.optim.Adam(model[4].parameters(), lr=3e-3))
+
+
+@healthy
+def accumulated_gradients(path):
+    x, y = blobs()
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tapedeck.watch(model, path, optimizer=optimizer, every=10) as deck:
+        for _ in range(30):
+            optimizer.zero_grad()
+            for some in torch.randperm(len(x)).split(32):
+                loss = F.cross_entropy(model(x[some]), y[some])
+                (loss / 16).backward()
+            optimizer.step()
+            deck.log(loss=float(loss.detach()))
+            deck.step()
+    return deck.folder
+
+
+class Mistakes(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def diagnose(self, function, *arguments):
+        torch.manual_seed(SEED)
+        run = function(os.path.join(self.folder.name, f"{function.__name__}{arguments}"), *arguments)
+        out = subprocess.run([os.environ["TAPEDECK"], "diagnose", run, "--json"], capture_output=True, text=True, timeout=60)
+        self.assertIn(out.returncode, (0, 1), out.stderr)
+        found = json.loads(out.stdout)
+        self.assertNotIn("facts about the loop end", " ".join(found["notes"]))
+        return [f for f in found["findings"] if f["confidence"] != "maybe"]
+
+    def test_each_mistake_is_found_first(self):
+        for name, (cause, layer, function) in ROWS.items():
+            with self.subTest(name):
+                found = self.diagnose(function, True)
+                self.assertIn(cause, [f["cause"] for f in found[:2]])
+                if layer is not None:
+                    self.assertEqual(next(f["layer"] for f in found if f["cause"] == cause), layer)
+
+    def test_the_same_without_the_mistake_raises_nothing(self):
+        for name, (_, _, function) in ROWS.items():
+            with self.subTest(name):
+                self.assertEqual([f["cause"] for f in self.diagnose(function, False)], [])
+
+    def test_healthy_trainings_raise_nothing(self):
+        for name, function in HEALTHY.items():
+            with self.subTest(name):
+                self.assertEqual([f["cause"] for f in self.diagnose(function)], [])
+
+    def test_the_row_that_is_not_finite_is_named(self):
+        found = self.diagnose(one_row_is_nan, True)
+        self.assertEqual(found[0]["origin"]["cause"], "input")
+        self.assertEqual(found[0]["since_step"], found[0]["evidence"][0]["step"])
+
+
+if __name__ == "__main__":
+    unittest.main()
