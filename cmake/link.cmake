@@ -42,9 +42,21 @@ function(td_library name)
     target_link_libraries(${name}_internal PUBLIC td_flags ${TD_LINK_LIBRARIES})
 endfunction()
 
+# td_demo_files(FOLDER): the target td_demo_files, the files of `tapedeck demo` as objects of a program in FOLDER.
+function(td_demo_files folder)
+    set(made ${CMAKE_BINARY_DIR}/demo_files.c)
+    set(root ${CMAKE_SOURCE_DIR})
+    add_custom_command(OUTPUT ${made}
+        COMMAND ${CMAKE_COMMAND} -D SOURCE=${root} -D OUT=${made} -P ${root}/cmake/bytes.cmake
+        DEPENDS ${root}/cmake/bytes.cmake ${root}/examples/demo/demo.yaml ${root}/examples/data/digits.csv.gz VERBATIM)
+    add_library(td_demo_files OBJECT ${made})
+    target_include_directories(td_demo_files PRIVATE ${root}/${folder})
+endfunction()
+
 function(td_program name folder)
+    td_demo_files(${folder})
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
-    add_executable(${name} ${sources})
+    add_executable(${name} ${sources} $<TARGET_OBJECTS:td_demo_files>)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME tapedeck)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${folder})
     target_link_libraries(${name} PRIVATE td_flags tapedeck PkgConfig::JANSSON Threads::Threads m)

@@ -47,7 +47,7 @@ endforeach()
 if(SKBUILD)
     # The program, whole: a wheel has no place for a library that it would find.
     file(GLOB program_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.c)
-    add_executable(python_program ${program_sources})
+    add_executable(python_program ${program_sources} $<TARGET_OBJECTS:td_demo_files>)
     set_target_properties(python_program PROPERTIES OUTPUT_NAME tapedeck
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/program)
     target_include_directories(python_program PRIVATE ${CMAKE_SOURCE_DIR}/cli)

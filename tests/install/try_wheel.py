@@ -71,6 +71,12 @@ class Wheel(unittest.TestCase):
             process.stdout.close()
             process.wait()
 
+    def test_the_demo_needs_no_clone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-m", "tapedeck", "demo"], cwd=folder, capture_output=True, text=True, check=True, timeout=300)
+            self.assertIn("val_accuracy", done.stdout)
+            self.assertEqual(tapedeck.Run(os.path.join(folder, "tapedeck-demo", "runs", "demo")).state, "finished")
+
     def test_the_module_is_the_program(self):
         version = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True, text=True, timeout=60).stdout
         self.assertEqual(version.split()[1], tapedeck.__version__)
