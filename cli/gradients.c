@@ -1,7 +1,7 @@
 /* tapedeck gradients: a saved model forward and back over one batch. */
 #include "command.h"
 #include "json.h"
-#include "options.h"
+#include "labelled.h"
 
 #include "tapedeck/apply.h"
 
@@ -120,25 +120,16 @@ static void print_all(const td_gradients *gradients) {
 
 static int run_gradients(int count, char **arguments) {
     bool quiet = false, json = false, force = false;
-    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to = NULL,
-               *header = NULL, *layers[MAX_VALUES], *inputs[MAX_VALUES], *labels[MAX_VALUES];
-    size_t layer_count = 0, input_count = 0, label_count = 0;
-    td_named_file input_files[MAX_VALUES], label_files[MAX_VALUES];
+    const char *to = NULL, *layers[MAX_VALUES];
+    size_t layer_count = 0;
+    labelled asked = {0};
     td_gradients_options gradients = {.size = sizeof gradients};
     const option options[] = {
         {.name = "layer", .list = layers, .list_count = &layer_count},
-        {.name = "loss", .text = &gradients.loss},
-        {.name = "batch", .text = &batch},
-        {.name = "label", .text = &gradients.label},
-        {.name = "labels", .list = labels, .list_count = &label_count},
-        {.name = "input", .list = inputs, .list_count = &input_count},
-        {.name = "scale", .text = &scale},
-        {.name = "layout", .text = &layout},
-        {.name = "memory", .text = &memory},
+        LABELLED_OPTIONS(asked),
         {.name = "training", .flag = &gradients.training},
         {.name = "to", .text = &to},
         {.name = "force", .flag = &force},
-        {.name = "header", .text = &header},
         {.name = "json", .flag = &json},
         {.name = "quiet", .flag = &quiet},
     };
@@ -146,49 +137,21 @@ static int run_gradients(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count != (input_count ? 1 : 2)) {
-        return misuse(&command_gradients, "expected MODEL and DATA, or MODEL and --input");
-    }
-    if (label_count == 1 && !strchr(labels[0], '=')) {
-        gradients.labels = labels[0];
-        label_count = 0;
-    }
-    int wrong = split_pairs(&command_gradients, "input", input_count, inputs, input_files);
-    wrong =
-        wrong ? wrong : split_pairs(&command_gradients, "labels", label_count, labels, label_files);
+    int wrong = read_labelled(&command_gradients, &asked, count);
     if (wrong) {
         return wrong;
     }
-    gradients.inputs = input_files;
-    gradients.input_count = input_count;
-    gradients.output_labels = label_files;
-    gradients.output_label_count = label_count;
-    if (batch && !whole_number(batch, &gradients.batch)) {
-        return misuse(&command_gradients, "--batch: expected a whole number of at least 1");
-    }
-    if (layout && !layout_word(layout, &gradients.layout)) {
-        return misuse(&command_gradients, "--layout: expected channels_first or channels_last");
-    }
-    if (header && !header_word(header, &gradients.header)) {
-        return misuse(&command_gradients, "--header: expected true or false");
-    }
-    const char *const read[] = {arguments[0], input_count ? NULL : arguments[1], gradients.labels};
+    LABELLED_FILL(&gradients, &asked);
+    const char *data = count > 1 ? arguments[1] : NULL;
+    const char *const read[] = {arguments[0], data, asked.labels};
     if (to &&
         (check_not_read(to, read, 3, force) || check_free(to, force || td_output_is_ours(to)))) {
         return EXIT_BAD;
     }
-    if (scale && !plain_number(scale, &gradients.scale)) {
-        return misuse(&command_gradients, "--scale: expected a number that is not 0");
-    }
-    if (memory && !td_parse_bytes(memory, &gradients.memory)) {
-        return misuse(&command_gradients,
-                      "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
-    }
     char *joined = join_texts(layers, layer_count);
     gradients.layers = joined;
     td_error error = {0};
-    td_gradients *result =
-        td_gradients_create(arguments[0], input_count ? NULL : arguments[1], &gradients, &error);
+    td_gradients *result = td_gradients_create(arguments[0], data, &gradients, &error);
     td_status status = result ? TD_OK : error.status;
     if (result && to) {
         status = td_gradients_save(result, to, &error);

@@ -8,12 +8,13 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_train,      &command_predict,   &command_gradients,    &command_weights,
-    &command_inspect,    &command_runs,      &command_show,         &command_export,
-    &command_compare,    &command_replay,    &command_sql,          &command_assert,
-    &command_mcp,        &command_view,      &command_report,       &command_diagnose,
-    &command_check,      &command_layers,    &command_losses,       &command_metrics,
-    &command_optimizers, &command_schedules, &command_initializers, &command_activations,
+    &command_demo,         &command_train,       &command_predict,    &command_evaluate,
+    &command_gradients,    &command_weights,     &command_inspect,    &command_runs,
+    &command_show,         &command_export,      &command_compare,    &command_replay,
+    &command_sql,          &command_assert,      &command_mcp,        &command_view,
+    &command_report,       &command_diagnose,    &command_check,      &command_layers,
+    &command_losses,       &command_metrics,     &command_optimizers, &command_schedules,
+    &command_initializers, &command_activations,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -26,7 +27,7 @@ static const char tail[] =
     "  tapedeck COMMAND --help    all about a command, with examples\n"
     "  tapedeck --version\n"
     "\n"
-    "A first run:  tapedeck train examples/demo/demo.yaml\n"
+    "A first run:  tapedeck demo\n"
     "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 3 trained, and "
     "the\n"
     "              model is there, but not everything could be recorded; 130 stopped by Ctrl-C,\n"

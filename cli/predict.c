@@ -1,6 +1,7 @@
 /* tapedeck predict: a saved model over new data. */
 #include "command.h"
 #include "options.h"
+#include "progress.h"
 #include "terminal.h"
 
 #include "tapedeck/apply.h"
@@ -8,7 +9,6 @@
 #include "tapedeck/tape.h"
 
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 
 static const char help[] =
@@ -79,38 +79,6 @@ static const char help[] =
     "\n"
     "More: docs/models.md\n";
 
-/* ---- Progress -------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stopped;
-
-static void handle_interrupt(int number) {
-    stopped = 1;
-    signal(number, SIG_DFL);
-}
-
-typedef struct bar {
-    double began, shown; /* when */
-    bool live;
-} bar;
-
-/* Ten times a second; nothing for what is done before one could read it. */
-static bool show_progress(void *user, int64_t done, int64_t examples) {
-    enum { EVERY = 10 };
-    bar *b = user;
-    double now = seconds_now();
-    if (b->live && now - b->shown >= 1.0 / EVERY && done < examples) {
-        char line[256], cells[128], left[32];
-        double share = (double)done / (double)examples;
-        (void)snprintf(line, sizeof line, "%s %3.0f %%  %lld of %lld examples  %.0f/s  %s left",
-                       terminal_bar(cells, share), 100 * share, (long long)done,
-                       (long long)examples, (double)done / (now - b->began),
-                       terminal_time(left, (now - b->began) * (1 - share) / share));
-        terminal_show(line);
-        b->shown = now;
-    }
-    return !stopped;
-}
-
 /* ---- The command ----------------------------------------------------------------------------- */
 
 static void print_result(const td_prediction *result, const td_predict_options *options) {
@@ -139,18 +107,14 @@ static void print_remark(void *user, const char *text) {
 
 static int predict_all(const char *model, const char *data, td_predict_options *predict,
                        bool quiet) {
-    bar progress = {.began = seconds_now(), .live = !quiet && terminal_is_live()};
-    progress.shown = progress.began;
-    FILE *stream = progress.live ? terminal_stream() : NULL;
+    progress bar = progress_begin(quiet);
+    FILE *stream = bar.live ? terminal_stream() : NULL;
     predict->progress = show_progress;
     predict->remark = quiet ? NULL : print_remark;
-    predict->user = &progress;
+    predict->user = &bar;
     predict->stream = stream;
     td_prediction result = {0};
     td_error error = {0};
-    struct sigaction action = {.sa_handler = handle_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
     td_status status = td_predict(model, data, predict, &result, &error);
     terminal_clear();
     if (stream) {

@@ -84,6 +84,107 @@ TD_API TD_NODISCARD td_status td_predict_named(const char *model, size_t input_c
                                                const td_named_file *outputs, int64_t memory,
                                                td_error *error);
 
+/* ---- Evaluation ----------------------------------------------------------------------------- */
+
+/* Zero means default; everything is borrowed for the duration of the call. */
+typedef struct td_evaluate_options {
+    size_t size;        /* sizeof(td_evaluate_options) */
+    const char *loss;   /* NULL: the one of training when the model says it, else one that fits */
+    const char *labels; /* NPY, IDX: the file of labels */
+    const char *label;  /* CSV: the label's column; NULL: as in training */
+    double scale;       /* multiplies inputs, instead of what training did; 0: as in training */
+    int64_t batch;      /* 256 */
+    td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
+    int64_t
+        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    const td_named_file *inputs; /* a file of each input by its name, instead of data */
+    size_t input_count;
+    const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
+    size_t output_label_count;
+    td_header header; /* CSV: whether the first line has the columns' names */
+    /* Told after each batch; false stops: TD_INTERRUPTED. */
+    bool (*progress)(void *user, int64_t done, int64_t examples);
+    void *user;
+} td_evaluate_options;
+
+/* What an output's units are. */
+typedef enum td_evaluation_kind {
+    TD_EVALUATION_CLASSES, /* each example has one of the classes */
+    TD_EVALUATION_TAGS,    /* each example has any of the classes */
+    TD_EVALUATION_VALUES   /* numbers */
+} td_evaluation_kind;
+
+typedef struct td_evaluation_metric {
+    const char *name; /* "accuracy" */
+    double value;     /* NaN where it has no meaning, as roc_auc when all are of one class */
+} td_evaluation_metric;
+
+typedef struct td_evaluation_class {
+    const char *name;             /* as the model or its training data has it, else its number */
+    int64_t examples;             /* of this class */
+    int64_t predicted;            /* said to be of this class */
+    int64_t right;                /* both */
+    double precision, recall, f1; /* 0 where there is nothing to divide by, as in scikit-learn */
+} td_evaluation_class;
+
+/* Examples by how sure the model was: the probability of the class that it said. */
+typedef struct td_evaluation_bin {
+    double from, to; /* probabilities */
+    int64_t examples;
+    double confidence, accuracy; /* means; NaN without examples */
+} td_evaluation_bin;
+
+/* A number that the model puts out: residuals are prediction - label, in the label's unit. */
+typedef struct td_evaluation_value {
+    char name[24]; /* "value_0" */
+    double mae, rmse, r2;
+    double residual_mean, residual_std, residual_min, residual_max;
+} td_evaluation_value;
+
+typedef struct td_evaluation_output {
+    const char *name; /* of the layer that puts it out */
+    td_evaluation_kind kind;
+    const char *loss;   /* "mse" */
+    const char *why;    /* this loss: "as in training", "as asked for", "guessed: …" */
+    double loss_value;  /* of this output alone, without penalties */
+    int64_t rows;       /* compared: examples, or steps or pixels of them */
+    int64_t not_finite; /* of them had a NaN or an infinity; they count as wrong, and residuals are
+                         * without them */
+    size_t metric_count, class_count, bin_count, value_count;
+    const td_evaluation_metric *metrics;
+    const td_evaluation_class *classes;
+    const int64_t *confusion; /* (class, predicted class); NULL of tags and above 1024 classes */
+    const td_evaluation_bin *bins;
+    const td_evaluation_value *values; /* none where an example has more than 64 */
+} td_evaluation_output;
+
+typedef struct td_evaluation_info {
+    double loss; /* mean over examples, penalties of regularisers included */
+    int64_t examples;
+    size_t output_count;
+    td_names remarks; /* what should be said of the data */
+} td_evaluation_info;
+
+typedef struct td_evaluation td_evaluation;
+
+/* Runs a saved model over labelled data and measures how good it is; data may be NULL where options
+ * have inputs. NULL on failure. */
+TD_API td_evaluation *td_evaluation_create(const char *model, const char *data,
+                                           const td_evaluate_options *options, td_error *error);
+/* Accepts NULL; what the functions below gave is gone. */
+TD_API void td_evaluation_destroy(td_evaluation *evaluation);
+TD_API const td_evaluation_info *td_evaluation_about(const td_evaluation *evaluation);
+/* NULL beyond the last. */
+TD_API const td_evaluation_output *td_evaluation_at(const td_evaluation *evaluation, size_t index);
+/* Writes all of it: .csv (output,part,name,measure,value), .json, "-" (the CSV to standard output), or of
+ * one output with classes a picture, .png: the confusion matrix, a row for each class, beside it how
+ * right the model was by how sure it was. TD_UNSUPPORTED for other endings, and for a picture of numbers. */
+TD_API TD_NODISCARD td_status td_evaluation_save(const td_evaluation *evaluation, const char *to,
+                                                 td_error *error);
+/* The JSON, as one line. */
+TD_API TD_NODISCARD td_status td_evaluation_print_json(const td_evaluation *evaluation,
+                                                       FILE *stream, td_error *error);
+
 /* ---- Gradients of a saved model ------------------------------------------------------------- */
 
 /* Zero means default; everything is borrowed for the duration of the call. */

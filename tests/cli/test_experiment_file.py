@@ -150,7 +150,7 @@ class ExperimentFile(Case):
                          self.bytes("runs", "small-2", "model.safetensors"))
 
     def test_usage(self):
-        self.assertIn("tapedeck train", self.run_program("--help").stdout)
+        self.assertIn("tapedeck demo", self.run_program("--help").stdout)
         self.assertRegex(self.run_program("--version").stdout, r"^tapedeck \d+\.\d+\.\d+\n$")
         self.assertIn("Examples", self.run_program("train", "--help").stdout)
         self.assertEqual(self.run_program("help", "train").stdout,

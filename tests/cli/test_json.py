@@ -89,6 +89,7 @@ class Json(Case):
         self.check("sql", "sql", "runs", "select * from stats")
         self.check("export", "export", "runs/small", "--to", "csv", "--out", "exported")
         self.write("data.csv", "x1,x2,label\n" + "".join(f"0.{i},0.{9 - i},{i % 2}\n" for i in range(1, 9)))
+        self.check("evaluate", "evaluate", "runs/small", "data.csv", "--label", "label")
         self.check("gradients", "gradients", "runs/small", "data.csv", "--label", "label", lines=True)
         for command in ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations"):
             self.check("catalog", command)

@@ -10,7 +10,8 @@ import numpy as np
 from program import Case, DIGITS, SMALL
 
 SEED = int(os.environ.get("TD_SEED", "29"))
-WINDOWS = int(os.environ.get("TD_WINDOWS", "14"))  # 200 in a thorough run
+# Each kind of run twice in a build with sanitizers, which are slow.
+WINDOWS = int(os.environ.get("TD_WINDOWS", "16" if os.environ.get("TD_SANITIZE") else "200"))
 
 # Whatever makes a step depend on more than its number: dropout, moving averages, augmentation, shuffling,
 # schedules, validation that lowers the rate, clipping.
@@ -195,11 +196,18 @@ class Replay(Experiments):
                    "train.steps=13")
         self.run_program("train", "--resume", "runs/resumed", "--set", "train.steps=29", "--quiet")
         steps["resumed"] = 29
+        # Branches with another rate, of a run that ran through and of the one that was resumed.
+        for parent, branch, step in (("cnn", "cnn-2", 9), ("resumed", "resumed-2", 17)):
+            rate = "sgd" if parent == "cnn" else "adam"
+            self.run_program("train", "--from", f"runs/{parent}@{step}", "--set",
+                             f"train.optimizer.{rate}.learning_rate=0.02", "--quiet")
+            steps[branch] = steps[parent]
+        begin = {"cnn-2": 10, "resumed-2": 18}
         for i in range(WINDOWS):
             name = list(steps)[i % len(steps)]
-            first = chance.randint(1, steps[name])
+            first = chance.randint(begin.get(name, 1), steps[name])
             last = min(steps[name], first + chance.randint(0, 6))
-            if name == "resumed" and i == len(steps) - 1:
+            if name == "resumed" and i < len(steps):
                 first, last = 11, 16  # across the step at which it was resumed
             with self.subTest(run=name, first=first, last=last):
                 self.check_window(name, first, last)

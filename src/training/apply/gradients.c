@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/words.h"
-#include "data/dataset.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
@@ -13,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 32, NAME_SIZE = 600, TEXT_SIZE = 160 };
+enum { BATCH = 32, NAME_SIZE = 600 };
 
 struct td_gradients {
     td__saved saved;
@@ -24,108 +23,8 @@ struct td_gradients {
     char (*names)[NAME_SIZE];
     td_tensor **targets, **gradients; /* of items */
     td_gradients_info info;
-    char why[TEXT_SIZE];
+    char why[TD__WHY_SIZE];
 };
-
-/* ---- The loss -------------------------------------------------------------------------------- */
-
-static bool ends_with(const td_model *model, const char *activation) {
-    const char *last = td__output_activation(model, 0);
-    return last && !strcmp(last, activation);
-}
-
-static bool gives_logits(const td_model *model, td_loss loss) {
-    const char *probabilities = td__probabilities_by(loss);
-    return probabilities && !ends_with(model, probabilities);
-}
-
-/* An integer for each row of the output, such as the class of each step. */
-static bool are_classes_of_rows(const td_dataset *data, const td_shape *output) {
-    td_shape rows = *output;
-    rows.rank -= rows.rank > 0;
-    return rows.rank > 0 && td__labels_are_whole(data) &&
-           td_shape_equal(&rows, &td_dataset_info(data)->label);
-}
-
-/* What labels and output most likely mean: *what says why. */
-static td_loss likely_loss(const td_model *model, const td_dataset *data, const char **what) {
-    const td_data_info *info = td_dataset_info(data);
-    const td_layer_info *last = td__output_layer(model, 0);
-    int64_t width = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
-    int64_t label_width = info->label.rank ? info->label.dims[info->label.rank - 1] : 1;
-    *what = "numbers as labels";
-    if (width > 1 &&
-        (info->label_kind == TD_LABEL_CLASS || are_classes_of_rows(data, &last->output))) {
-        *what = "class labels";
-        return TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    }
-    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || ends_with(model, "sigmoid"))) {
-        *what = "two classes as labels";
-        return TD_LOSS_BINARY_CROSSENTROPY;
-    }
-    if (info->label_kind != TD_LABEL_CLASS && width > 1 && label_width == width &&
-        ends_with(model, "softmax")) {
-        *what = "a label for each class";
-        return TD_LOSS_CATEGORICAL_CROSSENTROPY;
-    }
-    return TD_LOSS_MSE;
-}
-
-static td_status guess_loss(td_gradients *g, td_error *error) {
-    td__objective *objective = &g->objective;
-    const td_model *model = g->saved.model;
-    const td_data_info *info = td_dataset_info(g->saved.data);
-    const td_layer_info *last = td__output_layer(model, 0);
-    td_shape output = last->output, input = td_model_input_shape(model);
-    const char *what;
-    objective->loss = likely_loss(model, g->saved.data, &what);
-    if (info->label_kind == TD_LABEL_NONE) {
-        what = "no labels, an output shaped like the input";
-        objective->loss = TD_LOSS_MSE;
-        objective->target = TD__TARGET_INPUT;
-        if (!td_shape_equal(&output, &input)) {
-            return td_error_set(error, TD_INVALID,
-                                "the data has no labels, and so no loss: name their column or "
-                                "file (--label, --labels)");
-        }
-    }
-    if (objective->loss == TD_LOSS_MSE && info->label_kind == TD_LABEL_VALUES &&
-        !td_shape_equal(&output, &info->label) && output.rank == 1 && output.dims[0] > 1) {
-        char has[TD_SHAPE_TEXT_SIZE], puts_out[TD_SHAPE_TEXT_SIZE];
-        return td_error_set(error, TD_BAD_SHAPE,
-                            "labels are numbers of shape %s, but the model puts out %s: class "
-                            "numbers are stored as integers; otherwise give --loss",
-                            td_shape_text(&info->label, has), td_shape_text(&output, puts_out));
-    }
-    objective->options.from_logits = gives_logits(model, objective->loss);
-    const char *ending = td__probabilities_by(objective->loss);
-    if (ending) {
-        (void)snprintf(g->why, sizeof g->why, "guessed: %s, an output %s %s", what,
-                       objective->options.from_logits ? "without" : "with", ending);
-    } else {
-        (void)snprintf(g->why, sizeof g->why, "guessed: %s", what);
-    }
-    return TD_OK;
-}
-
-static td_status choose_loss(td_gradients *g, const char *asked, td_error *error) {
-    const td__notes *notes = &g->saved.notes;
-    td__objective *objective = &g->objective;
-    objective->options.size = sizeof objective->options;
-    if (!asked && notes->has_loss) {
-        *objective = notes->objective;
-        (void)snprintf(g->why, sizeof g->why, "as in training");
-        return TD_OK;
-    }
-    if (!asked) {
-        return guess_loss(g, error);
-    }
-    td_status status = td_loss_find(asked, &objective->loss, error);
-    objective->options.from_logits = !status && gives_logits(g->saved.model, objective->loss);
-    objective->target = notes->objective.target;
-    (void)snprintf(g->why, sizeof g->why, "as asked for");
-    return status;
-}
 
 /* ---- What is asked for ----------------------------------------------------------------------- */
 
@@ -248,7 +147,6 @@ static td_status run(td_gradients *g, const td_gradients_options *options, td_er
 
 static td_status prepare(td_gradients *g, const char *model, const char *data,
                          const td_gradients_options *options, td_error *error) {
-    const td__objective *objective = &g->objective;
     td__saved_options opening = {.scaled_labels = true,
                                  .labels = options->labels,
                                  .label = options->label,
@@ -262,33 +160,16 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
                                  .output_label_count = options->output_label_count};
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
-    bool heads = g->saved.head_count && g->saved.heads[0].label && !options->loss;
-    if (!status && td_model_output_count(g->saved.model) > 1 && !heads) {
-        return td_error_set(error, TD_UNSUPPORTED,
-                            "%s: the model has several outputs: gradients are those of the losses "
-                            "that it was trained with, and of labels for each (--labels "
-                            "OUTPUT=FILE)%s",
-                            data ? data : model,
-                            options->loss || !g->saved.head_count ? "; losses are those of a run's "
-                                                                    "model, and --loss is for one"
-                                                                  : "");
-    }
-    status = status ? status : choose_loss(g, options->loss, error);
-    if (!status && objective->target == TD__TARGET_LABEL && !g->saved.labelled) {
-        status = td_error_set(error, TD_INVALID,
-                              "%s: no labels, and so no loss: name their column or file (--label, "
-                              "--labels)",
-                              data ? data : model);
-    }
-    if (!status && objective->target == TD__TARGET_LABEL && !heads) {
-        status = td__saved_fit_labels(&g->saved, objective->loss, error);
-    }
-    status = status ? status : td__pass_init(&g->pass, g->saved.model, objective, NULL, error);
+    bool several = false;
+    status = status ? status
+                    : td__saved_choose_loss(&g->saved, data ? data : model, options->loss,
+                                            &g->objective, &several, g->why, error);
+    status = status ? status : td__pass_init(&g->pass, g->saved.model, &g->objective, NULL, error);
     if (status) {
         return status;
     }
     g->pass.heads = g->saved.heads;
-    g->pass.head_count = heads ? g->saved.head_count : 0;
+    g->pass.head_count = several ? g->saved.head_count : 0;
     td__tape_limit(g->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
     return run(g, options, error);
 }

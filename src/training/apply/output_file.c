@@ -65,7 +65,8 @@ static bool is_column(const char *cell, size_t length) {
 }
 
 static bool is_csv(const char *text, size_t size) {
-    static const char *const headers[] = {"layer,parameter,index,value\n", "signal,index,value\n"};
+    static const char *const headers[] = {"layer,parameter,index,value\n", "signal,index,value\n",
+                                          "output,part,name,measure,value\n"};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         if (size >= strlen(headers[i]) && !memcmp(text, headers[i], strlen(headers[i]))) {
             return true;
@@ -106,13 +107,18 @@ static bool is_onnx(const char *text, size_t size) {
     return size >= 2 && text[0] == 8;
 }
 
+static bool is_evaluation(const char *text, size_t size) {
+    static const char begins[] = "{\"kind\": \"evaluation\"";
+    return size >= sizeof begins - 1 && !memcmp(text, begins, sizeof begins - 1);
+}
+
 static const struct {
     const char *ending;
     bool (*is)(const char *text, size_t size);
 } kinds[] = {
-    {".csv", is_csv},   {".npy", is_npy}, {".npz", is_zip},
-    {".keras", is_zip}, {".h5", is_hdf5}, {".safetensors", is_safetensors},
-    {".onnx", is_onnx},
+    {".csv", is_csv},   {".npy", is_npy},         {".npz", is_zip},
+    {".keras", is_zip}, {".h5", is_hdf5},         {".safetensors", is_safetensors},
+    {".onnx", is_onnx}, {".json", is_evaluation},
 };
 
 bool td_output_is_ours(const char *path) {

@@ -43,6 +43,13 @@ TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,
                                       const td__saved_options *options, td_error *error);
 /* Labels as the loss can be compared with them. */
 TD_NODISCARD td_status td__saved_fit_labels(td__saved *saved, td_loss loss, td_error *error);
+enum { TD__WHY_SIZE = 160 };
+/* The loss that outputs and labels are compared by: the one asked for by name, else the one of
+ * training, else one that fits; why (TD__WHY_SIZE) says which. Labels are as it takes them then.
+ * *several: each output has a loss of its own (saved->heads). what: of messages. */
+TD_NODISCARD td_status td__saved_choose_loss(td__saved *saved, const char *what, const char *asked,
+                                             td__objective *objective, bool *several, char *why,
+                                             td_error *error);
 void td__saved_release(td__saved *saved);
 
 #endif
