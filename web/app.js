@@ -1,5 +1,5 @@
 // The page around the pages: which run, which page, time, keys, news.
-import { el, replace, message, nameText, code } from "./dom.js";
+import { el, replace, message, nameText, code, dialog } from "./dom.js";
 import { whole, duration } from "./format.js";
 import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./source.js";
 import { state, go, link, onstate } from "./state.js";
@@ -329,13 +329,6 @@ const keys = [
     ["Esc", "close"],
     ["?", "this list"],
 ];
-
-function dialog(...children) {
-    const box = el("dialog", { onclose: () => box.remove() }, children);
-    document.body.append(box);
-    box.showModal();
-    return box;
-}
 
 function showKeys() {
     dialog(

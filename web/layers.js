@@ -80,7 +80,9 @@ export function metricGroups(signals) {
     return [...groups].map(([title, members]) => ({ title, signals: members }));
 }
 
-const isValidation = (name) => /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+export function isValidation(name) {
+    return /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+}
 
 export function metricsPanel(context, filter) {
     const { run, time } = context,

@@ -97,6 +97,21 @@ export function fetchRuns() {
     return json("runs");
 }
 
+// { runs: { run id: { "train.epochs": "3", … } } }
+export function fetchSettings() {
+    return json("settings");
+}
+
+// Keeps tags, notes, a star or the archive's mark in the run; the viewer needs --write.
+export async function saveRemark(run, key, text) {
+    const target = `/api/note?run=${run}&key=${key}&value=${encodeURIComponent(text)}`,
+        response = await fetch(target, { method: "POST" });
+    if (!response.ok) {
+        const said = await response.text();
+        throw new Error(said.startsWith("{") ? JSON.parse(said).error : said);
+    }
+}
+
 export async function fetchRun(run) {
     return json("run", { run });
 }
