@@ -112,9 +112,10 @@ export function columnsOf(runs, settings) {
     const metrics = new Map(),
         values = new Map();
     for (const run of runs) {
-        for (const metric of run.metrics || []) {
-            metrics.set(metric.name, (metrics.get(metric.name) || 0) + 1);
-        }
+        // A run's metrics come in the order of their importance.
+        (run.metrics || []).forEach((metric, i) => {
+            metrics.set(metric.name, (metrics.get(metric.name) || 0) + 8 - i);
+        });
         for (const [key, text] of Object.entries(settings[run.id] || {})) {
             const known = values.get(key);
             if (!known) {
@@ -167,10 +168,11 @@ export function findColumn(columns, name) {
 export function defaultColumns(columns, runs) {
     const some = (column) => runs.some((run) => !run.loading && !run.error && column.of(run));
     return [
-        ...columns.filter((column) => ["state", "step", "started", "verdict"].includes(column.key)),
+        ...columns.filter((column) => ["state", "step", "verdict"].includes(column.key)),
         ...columns.filter((column) => ["tags"].includes(column.key) && some(column)),
         ...columns.filter((column) => column.kind === "metric" && column.key !== "learning_rate").slice(0, 4),
         ...columns.filter((column) => column.differs).slice(0, 4),
+        ...columns.filter((column) => column.key === "started"),
     ].map((column) => column.key);
 }
 
