@@ -262,11 +262,8 @@ export class Chart {
         if (symmetric) {
             return symlogTicks(low, high, small, 3);
         }
-        let made = log ? logTicks(low, high, 5) : [];
-        for (let most = 4; made.length < (log ? 2 : 3) && most <= 12; most += 2) {
-            made = ticks(low, high, most).filter((tick) => !log || tick > 0);
-        }
-        return made;
+        const made = log ? logTicks(low, high, 5) : [];
+        return made.length > 1 ? made : ticks(low, high, 4).filter((tick) => !log || tick > 0);
     }
 
     drawLine(surface, line, alpha) {

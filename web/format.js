@@ -88,8 +88,16 @@ export function when(seconds) {
     return seconds > 0 ? new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–";
 }
 
-// Ticks between two numbers, at most so many, at round places.
+// Ticks between two numbers at round places: at most so many, but three at least.
 export function ticks(low, high, most) {
+    let made = roundPlaces(low, high, most);
+    for (let many = most + 1; made.length < 3 && many < most + 8 && high > low; many++) {
+        made = roundPlaces(low, high, many);
+    }
+    return made;
+}
+
+function roundPlaces(low, high, most) {
     const span = high - low;
     if (!(span > 0) || !Number.isFinite(span)) {
         return [low];

@@ -164,11 +164,7 @@ export class Time {
         if (this.log) {
             return logTicks(Math.max(low, 1), Math.max(high, 2), most);
         }
-        let made = [];
-        for (let many = most; made.length < 3 && many <= most + 4; many++) {
-            made = ticks(low, high, many);
-        }
-        return made;
+        return ticks(low, high, most);
     }
 
     // The axes that this run has: epochs only where they are known.

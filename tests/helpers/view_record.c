@@ -32,6 +32,7 @@ static void hostile(td_deck *deck) {
         (void)td_deck_scalar(deck, "\u202egnp.exe\u2066", step == 4 ? NAN : (double)step);
         (void)td_deck_scalar(deck, "\"><img src=x onerror=window.pwned=1>",
                              step == 9 ? INFINITY : 2);
+        (void)td_deck_scalar(deck, "=1+1", -(double)step);
         (void)td_deck_text(deck, "note", "</script><script>window.pwned=1</script>");
         record(deck, "<img src=x onerror=window.pwned=1>.error", 100, step);
         record(deck, "</script><b>.error", 0, step);
