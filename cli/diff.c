@@ -63,7 +63,7 @@ static void print_apart(const td_diff *found) {
 
 static void print_layers(const td_diff *found, const char *const runs[2]) {
     for (size_t i = 0; i < found->layer_count; i++) {
-        const td_diff_layer *layer = &found->layers[i];
+        const td_layer_change *layer = &found->layers[i];
         if (layer->a && layer->b) {
             printf("  layer %s (%s) is %s in %s\n", layer->a, layer->type, layer->b, runs[1]);
         } else {

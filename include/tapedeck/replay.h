@@ -162,10 +162,10 @@ TD_API td_origin *td_origin_find(const char *run, const td_origin_options *optio
 TD_API void td_origin_destroy(td_origin *origin);
 
 /* A layer that only one of two runs has, or that has another name in the second. */
-typedef struct td_diff_layer {
+typedef struct td_layer_change {
     const char *a, *b; /* its name; NULL: the run does not have it */
     const char *type;  /* "Conv2D" */
-} td_diff_layer;
+} td_layer_change;
 
 /* Where two runs part. Grows at the end; all it points to is its own. */
 typedef struct td_diff {
@@ -181,7 +181,7 @@ typedef struct td_diff {
     uint64_t ulps,
         max_ulps;      /* between the two values, and the greatest; UINT64_MAX: one is no number */
     const char *cause; /* a sentence: the operation, the data, a layer that only one has …; "" */
-    const td_diff_layer *layers; /* that are not in both under one name */
+    const td_layer_change *layers; /* that are not in both under one name */
     size_t layer_count;
     const td_comparison *settings; /* what differs in environment and experiment */
     const char

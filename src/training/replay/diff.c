@@ -80,13 +80,13 @@ static void compare_flights(parting *p) {
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static void add_layer(parting *p, td_diff_layer *layers, const td_layer_info *a,
+static void add_layer(parting *p, td_layer_change *layers, const td_layer_info *a,
                       const td_layer_info *b) {
     td__arena *arena = p->found->arena;
     layers[p->found->base.layer_count++] =
-        (td_diff_layer){.a = a ? td__arena_text(arena, "%s", a->name) : NULL,
-                        .b = b ? td__arena_text(arena, "%s", b->name) : NULL,
-                        .type = td__arena_text(arena, "%s", (a ? a : b)->type)};
+        (td_layer_change){.a = a ? td__arena_text(arena, "%s", a->name) : NULL,
+                          .b = b ? td__arena_text(arena, "%s", b->name) : NULL,
+                          .type = td__arena_text(arena, "%s", (a ? a : b)->type)};
 }
 
 /* Layers that are the same get the same number; those that only b has, numbers of their own. */
@@ -96,7 +96,10 @@ static td_status align_layers(parting *p, td_error *error) {
     int32_t *ids[2] = {td__calloc(a_count + 1, sizeof(int32_t)),
                        td__calloc(b_count + 1, sizeof(int32_t))};
     int32_t *b_of_a = td__calloc(a_count + 1, sizeof *b_of_a);
-    td_diff_layer *layers =
+    td__free(p->sides[0].layer_ids);
+    td__free(p->sides[1].layer_ids);
+    p->found->base.layer_count = 0;
+    td_layer_change *layers =
         td__arena_alloc(p->found->arena, (a_count + b_count + 1) * sizeof *layers);
     p->sides[0].layer_ids = ids[0];
     p->sides[1].layer_ids = ids[1];
@@ -245,6 +248,15 @@ static const char *cause_of(const parting *p, const td__capture captures[2]) {
         return td__arena_text(arena, "%s is another one when step %lld begins", a->tensor,
                               (long long)a->step);
     }
+    for (size_t i = 0;
+         (captures[0].foreign || captures[1].foreign) && i < p->found->base.layer_count; i++) {
+        const td_layer_change *layer = &p->found->base.layers[i];
+        if (!layer->a || !layer->b) {
+            return td__arena_text(arena, "%s is made of what layer %s makes, which only %s has",
+                                  a->tensor, layer->a ? layer->a : layer->b,
+                                  p->sides[layer->a ? 0 : 1].player.folder);
+        }
+    }
     if (captures[0].foreign || captures[1].foreign) {
         return td__arena_text(
             arena,
@@ -337,6 +349,7 @@ static td_status execute(parting *p, td_error *error) {
     }
     for (int side = 0; !status && side < 2; side++) {
         td__trace_connect(&p->sides[side]);
+        p->sides[side].player.differs_at = 0;
         status = td__player_start(&p->sides[side].player, step, error);
         status = status ? status : td__player_advance(&p->sides[side].player, step, error);
     }
@@ -371,6 +384,22 @@ static void explain(parting *p) {
     }
 }
 
+/* A checkpoint that is not what the steps before it make, as of a run that went on from other weights: from there
+ * on what the run did can be executed again. */
+static bool begin_later(parting *p) {
+    for (int side = 0; side < 2; side++) {
+        const td__player *player = &p->sides[side].player;
+        char path[TD_REPLAY_PATH + 300];
+        int64_t before = player->differs_at - 1;
+        if (before > p->low &&
+            td__checkpoint_nearest(player->folder, before, path, sizeof path) == before) {
+            p->low = before;
+            return true;
+        }
+    }
+    return false;
+}
+
 static td_status find_parting(parting *p, td_error *error) {
     td_diff *found = &p->found->base;
     td_error reason = {0};
@@ -386,6 +415,9 @@ static td_status find_parting(parting *p, td_error *error) {
         return TD_OK;
     }
     td_status status = execute(p, &reason);
+    if (!status && !found->a && begin_later(p)) {
+        status = execute(p, &reason);
+    }
     if (status == TD_MEMORY) {
         return td_error_set(error, status, "%s", reason.text);
     }

@@ -37,6 +37,7 @@ typedef struct search {
     int64_t target; /* the step whose loss is not finite, or spikes */
     td_operation *operation;
     td_origin_row *rows;
+    bool *known;   /* parameters that were not finite before the first step that is executed */
     double *norms; /* of each weight's gradient, in the step before */
     bool no_memory;
 } search;
@@ -340,10 +341,11 @@ static void look_backward(void *user, const td_tape *tape, int32_t index) {
     }
 }
 
-/* The first parameter that is not finite; -1: all are. */
-static ptrdiff_t find_bad_parameter(const td_trainer *trainer) {
+/* The first parameter that is not finite, but those that are known (may be NULL); -1: all are. */
+static ptrdiff_t find_bad_parameter(const td_trainer *trainer, const bool *known) {
     for (size_t i = 0; i < trainer->parameter_count; i++) {
-        if (tensor_is_bad(td_model_parameter_at(trainer->model, i)->tensor)) {
+        if (!(known && known[i]) &&
+            tensor_is_bad(td_model_parameter_at(trainer->model, i)->tensor)) {
             return (ptrdiff_t)i;
         }
     }
@@ -353,7 +355,7 @@ static ptrdiff_t find_bad_parameter(const td_trainer *trainer) {
 static void judge_step(search *s, td_trainer *trainer, bool updated) {
     td_origin *found = &s->found->base;
     double loss = (double)td_tensor_scalar(trainer->pass.loss);
-    ptrdiff_t parameter = updated ? find_bad_parameter(trainer) : -1;
+    ptrdiff_t parameter = updated ? find_bad_parameter(trainer, s->known) : -1;
     if (!is_wanted(s, loss) && parameter < 0) {
         s->operation = NULL;
         found->bad_rows = 0;
@@ -488,6 +490,15 @@ static void put_into_words(const search *s) {
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+static td_status note_known(search *s, td_error *error) {
+    const td_trainer *trainer = s->player.trainer;
+    s->known = td__arena_alloc(s->found->arena, trainer->parameter_count + 1);
+    for (size_t i = 0; s->known && i < trainer->parameter_count; i++) {
+        s->known[i] = tensor_is_bad(td_model_parameter_at(trainer->model, i)->tensor);
+    }
+    return s->known ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+}
+
 /* Begins after the last checkpoint before the target whose parameters are finite. */
 static td_status start(search *s, td_error *error) {
     td__player *player = &s->player;
@@ -498,8 +509,8 @@ static td_status start(search *s, td_error *error) {
     for (;;) {
         td_status status = td__player_start(player, step, error);
         if (status || s->spike || player->began <= player->parent_step ||
-            find_bad_parameter(player->trainer) < 0) {
-            return status;
+            find_bad_parameter(player->trainer, NULL) < 0) {
+            return status ? status : note_known(s, error);
         }
         step = player->began - 1;
     }
