@@ -11,6 +11,7 @@ import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
 import { gather, triggersPage } from "./triggers.js";
 import { examplesPage } from "./examples.js";
+import { mediaPage } from "./media.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
@@ -23,6 +24,7 @@ const pages = [
     tensorPage,
     triggersPage,
     examplesPage,
+    mediaPage,
     comparePage,
     findingsPage,
     recorderPage,

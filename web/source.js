@@ -354,8 +354,9 @@ export async function fetchImage(run, signal, step) {
     return createImageBitmap(new Blob([await get("image", { run, signal, step })], { type: "image/png" }));
 }
 
-export function fetchText(run, signal, step) {
-    return json("texts", { run, signal, step });
+// The last texts at or before a step, the latest first: [{ step, text }].
+export async function fetchTexts(run, signal, step, most) {
+    return (await json("texts", { run, signal, step, most })).texts;
 }
 
 // Values that are not finite come as null, as NaN has no place in JSON; a label of null is none.

@@ -140,6 +140,45 @@ td_status td__route_histograms(td__call *call, td_error *error) {
     return TD_OK;
 }
 
+/* ---- The latest record ---------------------------------------------------------------------- */
+
+typedef struct latest {
+    td__call *call;
+    const char *name;
+    td_record_function *each;
+    void *user;
+    bool found;
+} latest;
+
+static td_status keep_latest(void *user, const td_record *record, td_error *error) {
+    latest *l = user;
+    if (strcmp(record->signal, l->name) != 0) {
+        return TD_OK;
+    }
+    l->found = true;
+    l->call->out->size = 0; /* in place of the one before */
+    return l->each(l->user, record, error);
+}
+
+/* Calls each with the last record at or before parameter "step". The tensors and pictures of event files are in no
+ * other file: those files are read for them, and each is called for every step until then. */
+static td_status read_latest(td__call *call, const td_run_signal *signal, td_form form,
+                             td_record_function *each, void *user, td_error *error) {
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    if (!call->run->info.events) {
+        return td_run_at(call->run->run, signal, form, step, each, user, error);
+    }
+    latest l = {call, signal->name, each, user, false};
+    bool plain = !strpbrk(signal->name, "*?[],\\"); /* no glob that means something else */
+    td_run_query query = {.size = sizeof query,
+                          .what = plain ? signal->name : NULL,
+                          .forms = form,
+                          .first_step = signal->first_step,
+                          .last_step = step};
+    td_status status = td_run_read(call->run->run, &query, keep_latest, &l, error);
+    return status || l.found ? status : td_error_set(error, TD_NOT_FOUND, "nothing was recorded");
+}
+
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
 static void put_dims(td__output *out, const td_shape *shape) {
@@ -273,8 +312,7 @@ td_status td__route_tensor(td__call *call, td_error *error) {
         return error->status;
     }
     tensor t = {call, td__call_text(call, "at")};
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return td_run_at(call->run->run, signal, TD_TENSOR, step, put_tensor, &t, error);
+    return read_latest(call, signal, TD_TENSOR, put_tensor, &t, error);
 }
 
 /* ---- Units x time --------------------------------------------------------------------------- */
@@ -353,25 +391,43 @@ static td_status put_png(void *user, const td_record *record, td_error *error) {
 
 td_status td__route_image(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return signal ? td_run_at(call->run->run, signal, TD_IMAGE, step, put_png, call, error)
-                  : error->status;
+    return signal ? read_latest(call, signal, TD_IMAGE, put_png, call, error) : error->status;
 }
+
+typedef struct texts {
+    td__output *out;
+    int64_t step; /* of the last one */
+    int64_t count;
+} texts;
 
 static td_status put_text(void *user, const td_record *record, td_error *error) {
     (void)error;
-    td__call *call = user;
-    td__put_format(call->out, "{\"step\":%lld,\"text\":", (long long)record->step);
-    td__put_json(call->out, record->text);
-    td__put_text(call->out, "}");
+    texts *t = user;
+    t->step = record->step;
+    td__put_format(t->out, "%s{\"step\":%lld,\"text\":", t->count++ ? "," : "",
+                   (long long)record->step);
+    td__put_json(t->out, record->text);
+    td__put_text(t->out, "}");
     return TD_OK;
 }
 
+/* The last texts at or before a step, at most `most`, the latest first. */
 td_status td__route_texts(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    texts t = {.out = call->out};
+    int64_t most = td__call_number(call, "most", 1, MAX_TEXTS, 1);
     int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return signal ? td_run_at(call->run->run, signal, TD_TEXT, step, put_text, call, error)
-                  : error->status;
+    td__put_text(call->out, "{\"texts\":[");
+    td_status status = TD_OK;
+    while (!status && t.count < most && step >= signal->first_step) {
+        status = td_run_at(call->run->run, signal, TD_TEXT, step, put_text, &t, error);
+        step = t.step - 1;
+    }
+    td__put_text(call->out, "]}");
+    return status == TD_NOT_FOUND && t.count ? TD_OK : status;
 }
 
 /* ---- Examples ------------------------------------------------------------------------------- */
