@@ -345,6 +345,12 @@ export async function fetchTensor(run, signal, step, at) {
     return { ...head, values: data };
 }
 
+// The rows of a tensor in the plane of most variance: { step, rows, all, explained, labels, samples, places: [x, y, z] }.
+export async function fetchProjection(run, signal, step) {
+    const { head, data } = await binary("projection", { run, signal, step });
+    return { ...head, places: [0, 1, 2].map((k) => data.subarray(k * head.rows, (k + 1) * head.rows)) };
+}
+
 export async function fetchUnits(run, signal) {
     const { head, data } = await binary("units", { run, signal });
     return { ...head, values: data };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 24, MAX_GALLERY_SIDE = 256 };
+enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 64, MAX_GALLERY_SIDE = 256 };
 enum { MAX_UNITS = 1024, MAX_RECORDS = 128, MAX_LISTED = 64 };
 enum { MAX_BINS = 4096, MAX_EXAMPLES = 4096, MAX_VALUES = 256, MAX_TEXTS = 64 };
 static const int64_t max_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
@@ -189,15 +189,38 @@ static void put_dims(td__output *out, const td_shape *shape) {
     td__put_text(out, "]");
 }
 
-/* at=3,:,:,0: an index for each axis, ':' for the two that are shown, '*' for one whose slices are shown
+/* at=sheet, or at=3,:,:,0: an index for each axis, ':' for the two that are shown, '*' for one whose slices are shown
  * beside each other. Axes that are not given are shown from the last one on, the others at 0. */
 typedef struct slice {
     int rows, columns, gallery; /* axes; -1: none */
     int64_t at[TD_MAX_RANK];
 } slice;
 
-static slice parse_slice(const char *text, const td_shape *shape) {
+/* The pictures of a tensor beside each other: the channels of a kernel or of the first example. Which axes are height
+ * and width is seen from their sizes: they are the same size in most networks, and the last two in PyTorch. */
+static slice make_sheet(const td_shape *shape, td_signal_kind kind) {
+    const int64_t *dims = shape->dims;
+    bool kernel =
+        kind == TD_SIGNAL_PARAMETER || kind == TD_SIGNAL_GRADIENT || kind == TD_SIGNAL_UPDATE;
+    if (shape->rank == 3) {
+        return (slice){1, 2, 0, {0}};
+    }
+    if (kernel) { /* [h, w, in, out] or [out, in, h, w] */
+        bool last = dims[2] == dims[3] && dims[0] != dims[1];
+        return last ? (slice){2, 3, dims[1] > dims[0] ? 1 : 0, {0}} : (slice){0, 1, 3, {0}};
+    }
+    bool last = dims[2] == dims[3] && dims[1] != dims[2]; /* [n, c, h, w] */
+    return last ? (slice){2, 3, 1, {0}} : (slice){1, 2, 3, {0}};
+}
+
+static slice parse_slice(const char *text, const td_shape *shape, td_signal_kind kind) {
     slice s = {-1, -1, -1, {0}};
+    if (strcmp(text, "sheet") == 0) {
+        if (shape->rank == 3 || shape->rank == 4) {
+            return make_sheet(shape, kind);
+        }
+        text = "";
+    }
     for (int axis = 0; axis < shape->rank && *text; axis++) {
         char *end;
         int64_t index = strtoll(text, &end, 10);
@@ -223,6 +246,7 @@ static slice parse_slice(const char *text, const td_shape *shape) {
 typedef struct tensor {
     td__call *call;
     const char *at;
+    td_signal_kind kind;
 } tensor;
 
 static void put_samples(td__output *out, const td_record *record) {
@@ -256,6 +280,17 @@ static void put_tensor_head(td__output *head, const td_record *record, const sli
                    (long long)record->step, td_dtype_name(view->dtype), (long long)slices.shown,
                    (long long)rows.shown, (long long)columns.shown, s->rows, s->columns);
     put_dims(head, &view->shape);
+    td__put_text(head, ",\"at\":[");
+    for (int axis = 0; axis < view->shape.rank; axis++) {
+        bool shown = axis == s->rows || axis == s->columns;
+        td__put_text(head, axis ? "," : "");
+        if (shown || axis == s->gallery) {
+            td__put_text(head, shown ? "\":\"" : "\"*\"");
+        } else {
+            td__put_format(head, "\"%lld\"", (long long)s->at[axis]);
+        }
+    }
+    td__put_text(head, "]");
     td__put_format(head,
                    ",\"nan\":%lld,\"inf\":%lld,\"zeros\":%lld,\"min\":", (long long)stats->nan,
                    (long long)stats->inf, (long long)stats->zeros);
@@ -279,7 +314,7 @@ static td_status put_tensor(void *user, const td_record *record, td_error *error
     if (total == 0) {
         return td_error_set(error, TD_NOT_FOUND, "the tensor is empty");
     }
-    slice s = parse_slice(t->at, &view->shape);
+    slice s = parse_slice(t->at, &view->shape, t->kind);
     for (int axis = 0; axis < view->shape.rank; axis++) {
         base += s.at[axis] * strides[axis]; /* 0 for the axes that are shown */
     }
@@ -311,7 +346,7 @@ td_status td__route_tensor(td__call *call, td_error *error) {
     if (!signal) {
         return error->status;
     }
-    tensor t = {call, td__call_text(call, "at")};
+    tensor t = {call, td__call_text(call, "at"), signal->info->kind};
     return read_latest(call, signal, TD_TENSOR, put_tensor, &t, error);
 }
 
