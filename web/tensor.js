@@ -36,6 +36,20 @@ function pixelsOf(tensor, colours) {
     return pixels;
 }
 
+// Calls place(pixels, x, y) for each slice, in rows of about as many as there are rows, a pixel apart. The size of all.
+function tiles(tensor, place) {
+    const across = Math.ceil(Math.sqrt(tensor.slices)),
+        down = Math.ceil(tensor.slices / across),
+        each = tensor.rows * tensor.columns,
+        colours = rangeOf(tensor.values);
+    for (let i = 0; i < tensor.slices; i++) {
+        const part = { ...tensor, values: tensor.values.subarray(i * each, (i + 1) * each) },
+            column = i % across;
+        place(pixelsOf(part, colours), column * (tensor.columns + 1), Math.floor(i / across) * (tensor.rows + 1));
+    }
+    return [Math.max(1, across * (tensor.columns + 1) - 1), Math.max(1, down * (tensor.rows + 1) - 1)];
+}
+
 // A slice as a picture, about so many pixels wide; in colours of its own where none are given.
 export function pictureOf(tensor, size, colours) {
     const canvas = el("canvas", {
@@ -198,12 +212,14 @@ export const tensorPage = {
             canvas,
             draw: (surface) => {
                 surface.begin(canvas.width, canvas.height);
-                surface.image(pixelsOf(shown, rangeOf(shown.values)), 0, 0, canvas.width, canvas.height);
+                tiles(shown, (pixels, x, y) => surface.image(pixels, x, y, pixels.width, pixels.height));
             },
+            // Of several slices each row begins with the number of its slice.
             rows: () =>
-                Array.from({ length: shown.rows }, (unused, r) =>
-                    Array.from(shown.values.subarray(r * shown.columns, (r + 1) * shown.columns)),
-                ),
+                Array.from({ length: shown.slices * shown.rows }, (unused, r) => [
+                    ...(shown.slices > 1 ? [Math.floor(r / shown.rows)] : []),
+                    ...shown.values.subarray(r * shown.columns, (r + 1) * shown.columns),
+                ]),
         };
         const drawNumbers = () => replace(grid, shown.slices > 1 ? "" : numbers(shown, top, left));
         canvas.addEventListener("pointermove", (event) => {
@@ -238,9 +254,8 @@ export const tensorPage = {
                 return;
             }
             const sheet = shown.slices > 1;
-            canvas.width = Math.max(1, shown.columns);
-            canvas.height = Math.max(1, shown.rows);
-            canvas.getContext("2d").putImageData(pixelsOf(shown, rangeOf(shown.values)), 0, 0);
+            [canvas.width, canvas.height] = tiles(shown, () => {});
+            tiles(shown, (pixels, x, y) => canvas.getContext("2d").putImageData(pixels, x, y));
             const scale = Math.max(
                 1,
                 Math.min(
