@@ -147,7 +147,8 @@ function contextOf(page) {
         closers,
         newsListeners,
         list: () => listing,
-        fail,
+        // What a page that was left asked for may still fail: that is nobody's business any more.
+        fail: (error) => (current?.closers === closers ? fail(error) : undefined),
         again: show,
         onclose: (closer) => closers.push(closer),
         onnews: (listener) => newsListeners.push(listener),
@@ -265,7 +266,8 @@ function banners(run) {
 }
 
 function show() {
-    open().catch(fail);
+    const mine = turn + 1;
+    open().catch((error) => (mine === turn ? fail(error) : undefined));
 }
 
 // ---- News ------------------------------------------------------------------------------------------------
