@@ -314,9 +314,12 @@ class Transformers(Folder):
         transformers.set_seed(0)
         data = [{"x": torch.randn(3), "labels": torch.tensor(i % 2)} for i in range(24)]
         args = transformers.TrainingArguments(os.path.join(self.folder, "out"), report_to="tapedeck", num_train_epochs=2,
-                                              per_device_train_batch_size=4, logging_steps=3, save_strategy="no", disable_tqdm=True, use_cpu=True)
-        trainer = transformers.Trainer(Model(), args, train_dataset=data)
+                                              per_device_train_batch_size=4, logging_steps=3, save_strategy="no", disable_tqdm=True, use_cpu=True,
+                                              hub_token="secret-of-mine")
+        trainer = transformers.Trainer(Model(), args, train_dataset=data, eval_dataset=data)
+        before = trainer.evaluate()
         trainer.train()
+        after = trainer.evaluate()
         run = tapedeck.Run(os.path.join(self.folder, "run"))
         history = {row["step"]: row for row in trainer.state.log_history if "loss" in row}
         self.assertEqual(len(history), 4)
@@ -325,6 +328,11 @@ class Transformers(Folder):
             self.assertAlmostEqual(recorded[step], row["loss"], places=6)
             self.assertAlmostEqual(series(run, "grad_norm")[step], row["grad_norm"], places=5)
         self.assertIn("layer.error", run)
+        self.assertEqual(run.steps, 13)
+        self.assertEqual(series(run, "eval_loss"), {1: before["eval_loss"], 13: after["eval_loss"]})
+        self.assertEqual((run.config["learning_rate"], run.config["num_train_epochs"]), (args.learning_rate, 2))
+        self.assertNotIn("secret-of-mine", str(run.notes) + str(run.config))
+        self.assertEqual(run.state, "finished")
 
 
 if __name__ == "__main__":
