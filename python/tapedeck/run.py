@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 from ._arrow import FORMS, ArrowTable
 from ._options import Names
-from .deck import _listed
+from ._words import listed
 
 if TYPE_CHECKING:
     import numpy
@@ -349,7 +349,7 @@ class Run(Mapping[str, Signal]):
         """
         command = [_program(), "diagnose", self.folder, "--json", "--seconds", str(seconds)]
         for option, value in (("--only", only), ("--ignore", ignore)):
-            command += [option, _listed(value) or ""] if value is not None else []
+            command += [option, listed(value) or ""] if value is not None else []
         command += ([] if trial else ["--no-trial"]) + ([] if keep else ["--no-keep"])
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
         if done.returncode not in (0, 1) or not done.stdout:
@@ -374,7 +374,7 @@ class Run(Mapping[str, Signal]):
                 ``tensor`` (signals of one type) or ``text``.
             what: names and globs of signals; by default all.
         """
-        return ArrowTable(self, _listed(what) if what is not None else None, form)
+        return ArrowTable(self, listed(what) if what is not None else None, form)
 
     def to_parquet(self, path: str | os.PathLike[str], form: str = "scalar", what: Names | None = None) -> str:
         """Writes `to_arrow`'s table as a Parquet file, which needs pyarrow; the file's path."""
