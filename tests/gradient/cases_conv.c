@@ -162,11 +162,12 @@ static const op_case cases[] = {
     CASE(transpose, "conv2d_transpose, stride 2 over a kernel of 1", S(1, 3, 3, 2), S(1, 1, 3, 2),
          BIAS(3), S(1, 6, 6, 3), .stride = {2, 2}),
     CASE(transpose, "conv2d_transpose, output padding, valid", S(1, 4, 3, 2), S(2, 3, 2, 2),
-         BIAS(2), S(1, 12, 10, 2), .stride = {3, 3}, .output_padding = {1, 1}),
+         BIAS(2), S(1, 12, 10, 2), .stride = {3, 3}, .output_padding = {SET(1), SET(1)}),
     CASE(transpose, "conv2d_transpose, output padding, same", S(1, 3, 3, 2), S(3, 2, 2, 2), BIAS(2),
-         S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding = {0, 1}),
+         S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME,
+         .output_padding = {SET(0), SET(1)}),
     CASE(transpose, "conv2d_transpose, output padding of 0", S(1, 3, 3, 2), S(3, 3, 2, 2), BIAS(2),
-         S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding_given = true),
+         S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding = {SET(0)}),
     CASE(transpose, "conv2d_transpose, relu", S(1, 3, 3, 2), S(2, 2, 3, 2), BIAS(3), S(1, 6, 6, 3),
          .stride = {2, 2}, .activation = TD_RELU),
 };
@@ -227,14 +228,15 @@ static const op_mistake mistakes[] = {
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 4, 3)}, NO_BIAS},
      .input_count = 3,
      .build = build_transpose,
-     .options = OPTIONS(.stride = {2, 2}, .output_padding = {2, 0}),
+     .options = OPTIONS(.stride = {2, 2}, .output_padding = {SET(2), SET(0)}),
      .status = TD_INVALID,
      .text = "conv2d_transpose: output padding 2 must be less than the stride, 2"},
     {.name = "conv2d_transpose, output padding that no convolution leads back from",
      .inputs = {{S(2, 5, 5, 3)}, {S(2, 2, 4, 3)}, NO_BIAS},
      .input_count = 3,
      .build = build_transpose,
-     .options = OPTIONS(.stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding = {1, 0}),
+     .options =
+         OPTIONS(.stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding = {SET(1), SET(0)}),
      .status = TD_INVALID,
      .text =
          "conv2d_transpose: a kernel of even size and no output padding along one axis do not go "

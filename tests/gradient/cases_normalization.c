@@ -69,7 +69,7 @@ static td_tensor *build_inference(td_tape *tape, td_tensor *const in[], const vo
 
 static void channels(const op_array in[], op_array *out, const td_batch_normalization_options *o,
                      bool training) {
-    double epsilon = o ? (double)o->epsilon : 1e-3;
+    double epsilon = o ? o->epsilon.value : 1e-3;
     int64_t n = in[0].shape.dims[in[0].shape.rank - 1], rows = n ? in[0].count / n : 0;
     for (int64_t c = 0; c < n; c++) {
         double mean = training ? 0 : in[3].values[c], variance = training ? 0 : in[4].values[c];
@@ -97,7 +97,7 @@ static void inference(const op_array in[], op_array *out, const void *options) {
 }
 
 static const td_batch_normalization_options settings = {
-    .size = sizeof settings, .momentum = 0.9f, .epsilon = 0.1f};
+    .size = sizeof settings, .momentum = TD_SET(0.9f), .epsilon = TD_SET(0.1f)};
 
 #define LAYER(what, epsilon, x, gamma, beta)                                                       \
     {                                                                                              \
