@@ -39,12 +39,13 @@ static td_tensor *build(td_tape *tape, const golden_item *op, td_tensor *const i
     }
     td_error error = {0};
     assert_ok(td_loss_find(op->kind, &loss, &error), error);
+    double delta = number(op, "delta", 0);
     return td_loss_compute(tape, loss, in[X], in[TRUTH],
                            &(td_loss_options){.size = sizeof(td_loss_options),
                                               .from_logits = flag(op, "from_logits"),
                                               .per_example = flag(op, "per_example"),
                                               .sample_weight = in[SAMPLE_WEIGHT],
-                                              .delta = TD_SET(number(op, "delta", 1)),
+                                              .delta = delta > 0 ? TD_SET(delta) : TD_DEFAULT,
                                               .label_smoothing = number(op, "label_smoothing", 0)});
 }
 

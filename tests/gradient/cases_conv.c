@@ -230,7 +230,7 @@ static const op_mistake mistakes[] = {
      .build = build_transpose,
      .options = OPTIONS(.stride = {2, 2}, .output_padding = {SET(2), SET(0)}),
      .status = TD_INVALID,
-     .text = "conv2d_transpose: output padding 2 must be less than the stride, 2"},
+     .text = "conv2d_transpose: output padding 2 must be a whole number less than the stride, 2"},
     {.name = "conv2d_transpose, output padding that no convolution leads back from",
      .inputs = {{S(2, 5, 5, 3)}, {S(2, 2, 4, 3)}, NO_BIAS},
      .input_count = 3,

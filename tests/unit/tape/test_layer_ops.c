@@ -25,7 +25,7 @@ static void steps_of_sequence_layers_allocate_nothing_once_warm(void **state) {
         td_recurrent_options options = {.size = sizeof options, .return_sequences = true};
         td_tensor *y = td_lstm(tape, x, gates, gates, NULL, &options);
         y = td_gru(tape, y, gru_gates, gru_gates, bias, true, &options);
-        y = td_layer_normalization(tape, y, NULL, NULL, 0);
+        y = td_layer_normalization(tape, y, NULL, NULL, 1e-3f);
         y = td_attention(tape, y, y, y, NULL);
         td_tensor *targets[] = {x, gates, bias, gru_gates}, *gradients[4];
         assert_ok(td_tape_gradient(tape, y, 4, targets, gradients, &error), error);
