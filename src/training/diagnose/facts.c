@@ -417,6 +417,17 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
     return status;
 }
 
+double td__constant_loss(const td__facts *facts, const td__labels *labels) {
+    bool several = facts->task.kind == TD__TASK_LABELS;
+    double sum = 0;
+    for (int64_t i = 0; i < labels->classes && i < TD__MOST_CLASSES; i++) {
+        double share = labels->shares[i], rest = 1 - share;
+        sum -= share > 0 ? share * log(share) : 0;
+        sum -= several && rest > 0 ? rest * log(rest) : 0;
+    }
+    return facts->task.kind == TD__TASK_VALUES ? NAN : several ? sum / (double)labels->width : sum;
+}
+
 void td__facts_release(td__facts *facts) {
     td__free(facts->columns);
     facts->columns = NULL;

@@ -6,16 +6,6 @@
 #define NOTHING 0.05 /* a score that is none */
 #define ALMOST 0.95  /* of the loss of a constant answer */
 
-/* What a cross-entropy is when the answer is always the shares of the classes. */
-static double loss_of_shares(const td__labels *labels) {
-    double sum = 0;
-    for (int64_t i = 0; i < labels->classes && i < TD__MOST_CLASSES; i++) {
-        double share = labels->shares[i];
-        sum -= share > 0 ? share * log(share) : 0;
-    }
-    return sum;
-}
-
 /* Whether the trained network does no better than a constant answer. A score of 0 is no sign of that where
  * one class is common; a cross-entropy then says more. */
 static bool is_constant(const td__case *of) {
@@ -23,19 +13,31 @@ static bool is_constant(const td__case *of) {
         return false;
     }
     const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
-    td__task_kind task = of->facts.task.kind;
-    bool classes = task == TD__TASK_CLASSES || task == TD__TASK_BINARY;
-    bool judged = !classes || !td__is_crossentropy(of->experiment->train.objective.loss) ||
-                  end->training.loss > ALMOST * loss_of_shares(&of->facts.labels);
+    bool judged = !td__is_crossentropy(of->experiment->train.objective.loss) ||
+                  !(end->training.loss < ALMOST * td__constant_loss(&of->facts, &of->facts.labels));
     return judged && end->training.score < NOTHING && of->baseline.score < NOTHING;
+}
+
+/* What the recorded loss is when the answer never changes; NaN: not known. */
+static double loss_of_constant(const td__case *of) {
+    bool known = of->known && td__is_crossentropy(of->experiment->train.objective.loss);
+    for (size_t i = 0; i < of->layers.count; i++) { /* penalties are in it */
+        known &= of->layers.items[i].penalty_l1 <= 0 && of->layers.items[i].penalty_l2 <= 0;
+    }
+    return known ? td__constant_loss(&of->facts, &of->facts.labels) : NAN;
 }
 
 static void find_plateau(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
+    double constant = loss_of_constant(of);
     double first = td__series_mean(loss, 0, 0.05), last = td__series_mean(loss, 0.9, 1);
     if (loss->count >= 10 && first > 0 && last > (1 - FALL) * first && last < 2 * first) {
         td__found(of, NULL, 1, "loss", last,
                   td__say(of, "loss stands still: %.4g at first, %.4g at last", first, last));
+    } else if (loss->count >= 10 && !of->repeated && last > (1 - FALL) * constant) {
+        td__found(of, NULL, 1, "loss", last,
+                  td__say(of, "loss is %.4g at last, and %.4g by always giving the classes' shares",
+                          last, constant));
     } else if (is_constant(of)) {
         td__found(of, NULL, 1, "loss", of->baseline.score,
                   td__say(of, "after %lld steps the network does no better than a constant answer",
