@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tapedeck diagnose and check: findings, their form, and what happens when something is missing."""
+import contextlib
 import json
 import os
 import re
@@ -58,10 +59,10 @@ class Diagnose(program.Case):
         run = self.trained(SOFTMAX_OF_ONE)
         self.diagnosed(run, "--no-keep")
         database = os.path.join(self.folder, run, "run.db")
-        with sqlite3.connect(database) as db:
+        with contextlib.closing(sqlite3.connect(database)) as db, db:
             self.assertEqual(db.execute("SELECT count(*) FROM finding WHERE cause = 'wrong_output_activation'").fetchone(), (0,))
         self.diagnosed(run)
-        with sqlite3.connect(database) as db:
+        with contextlib.closing(sqlite3.connect(database)) as db, db:
             cause, evidence = db.execute("SELECT cause, evidence FROM finding").fetchone()
         self.assertEqual(cause, "wrong_output_activation")
         self.assertIn("always 1", json.loads(evidence)[0]["text"])
@@ -193,7 +194,7 @@ class Diagnose(program.Case):
         said = self.run_program("train", "e.yaml", "--out", "runs").stderr
         self.assertIn("divergence", said)
         self.assertIn("tapedeck diagnose", said)
-        with sqlite3.connect(os.path.join(self.folder, "runs", "small", "run.db")) as db:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "runs", "small", "run.db"))) as db, db:
             self.assertIn(("divergence",), db.execute("SELECT cause FROM finding").fetchall())
         stopped = self.run_program("train", "e.yaml", "--out", "runs", "--set", "stop_on=[nan, divergence]", status=1)
         self.assertIn("stop_on has divergence", stopped.stderr)
