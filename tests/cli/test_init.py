@@ -158,7 +158,7 @@ class Init(Case):
         self.assertNotEqual(self.text("people.yaml"), "mine")
         before = set(os.listdir(self.path()))
         for content, complaint in (("", "empty"), ("a,b\n", "no rows"), ("a,b\n1,2\n", "too few"),
-                                   ("a\n" + "1\n" * 30, "one column"), ("a,b\n" + "1,2\n" * 30, "no column can be"),
+                                   ("a\n" + "1\n2\n" * 30, "one column"), ("a,b\n" + "1,2\n" * 30, "no column can be"),
                                    ("a,b\n1,2\n1\n", "line 3 (row 2)"), ("a,a\n" + "1,2\n3,4\n" * 20, "two columns")):
             with open(self.path("bad.csv"), "w", encoding="utf-8") as file:
                 file.write(content)

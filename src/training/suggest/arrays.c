@@ -121,7 +121,8 @@ td_status td__guess_arrays(td__guess *guess, td_error *error) {
         guess->input = TD_SHAPE(info->input.dims[0], info->input.dims[1], 1);
         guess->reshaped = true;
     }
-    td_status status = use_labels(guess, info, error);
+    td_status status = td__guess_enough(guess, error);
+    status = status ? status : use_labels(guess, info, error);
     status = status ? status : use_range(guess, dataset, error);
     td_dataset_close(dataset);
     return status;

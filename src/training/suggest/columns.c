@@ -320,7 +320,8 @@ td_status td__guess_columns(td__guess *guess, td__input *input, td_error *error)
     if (!guess->roles) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", path);
     }
-    status = choose_label(guess, &label, &why, error);
+    status = td__guess_enough(guess, error);
+    status = status ? status : choose_label(guess, &label, &why, error);
     status = status ? status : use_label(guess, label, why, error);
     if (status) {
         return status;

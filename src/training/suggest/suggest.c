@@ -28,6 +28,13 @@ bool td__guess_note(td__guess *guess, const char *format, ...) {
     return td__names_add(guess->sentences, text) >= 0;
 }
 
+td_status td__guess_enough(const td__guess *guess, td_error *error) {
+    return guess->rows >= 10
+               ? TD_OK
+               : td_error_set(error, TD_INVALID, "%s has %lld examples, too few to learn from",
+                              guess->options->data, (long long)guess->rows);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 void td__write_word(FILE *out, const char *text) {
@@ -264,10 +271,6 @@ static td_status guess_data(td__guess *guess, td_error *error) {
     if (!status && guess->options->label && reader != td__csv_read) {
         status = td_error_set(error, TD_INVALID, "%s is no CSV file: it has no column '%s'",
                               guess->options->data, guess->options->label);
-    }
-    if (!status && guess->rows < 10) {
-        status = td_error_set(error, TD_INVALID, "%s has %lld examples, too few to learn from",
-                              guess->options->data, (long long)guess->rows);
     }
     return status;
 }

@@ -40,6 +40,8 @@ static inline bool td__guess_is_small(const td__guess *guess) {
     return guess->rows < 1000;
 }
 
+/* TD_INVALID when there are fewer than ten examples. */
+TD_NODISCARD td_status td__guess_enough(const td__guess *guess, td_error *error);
 /* Adds a sentence to what was guessed; false when memory is exhausted. */
 bool td__guess_note(td__guess *guess, const char *format, ...) TD_PRINTF(2, 3);
 
