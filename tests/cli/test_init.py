@@ -163,7 +163,7 @@ class Init(Case):
             with open(self.path("bad.csv"), "w", encoding="utf-8") as file:
                 file.write(content)
             self.assertIn(complaint, self.init("bad.csv", status=1).stderr)
-        self.assertIn("not", self.init("missing.csv", status=1).stderr)
+        self.assertIn("No such file", self.init("missing.csv", status=1).stderr)
         self.assertEqual(set(os.listdir(self.path())) - {"bad.csv"}, before)
 
     def test_without_arguments_it_asks(self):
