@@ -95,7 +95,7 @@ static td_status take_cell(td__intake *intake, const char *name, const td__momen
     if (!*text || strcmp(text, "NA") == 0 || !*name) { /* nothing was logged */
         return TD_OK;
     }
-    return end && !*end ? td__intake_number(intake, name, TD_SIGNAL_METRIC, at, value, error)
+    return end && !*end ? td__intake_number(intake, name, at, value, error)
                         : td__intake_text(intake, name, at, text, error);
 }
 

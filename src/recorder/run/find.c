@@ -105,8 +105,24 @@ static td_status find_runs(const char *folder, const level *here, td_folder_func
     return status;
 }
 
+static td_status note_run(void *user, const char *folder, td_error *error) {
+    (void)folder;
+    (void)error;
+    *(bool *)user = true;
+    return TD_OK;
+}
+
 td_status td_runs_find(const char *folder, td_folder_function *each, void *user, td_error *error) {
     level top = {0};
+    struct stat about;
+    bool file = stat(folder, &about) != 0 || S_ISREG(about.st_mode);
+    if (file && td__foreign_of(folder)) { /* FILE, or FILE/RUN of a file with several */
+        bool found = false;
+        td_status status = td__foreign_find(folder, note_run, &found, error);
+        return status  ? status
+               : found ? td__foreign_find(folder, each, user, error)
+                       : each(user, folder, error);
+    }
     (void)enter_folder(folder, NULL, &top); /* find_runs reports why a path cannot be listed */
     return find_runs(folder, &top, each, user, error);
 }

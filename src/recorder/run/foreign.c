@@ -94,11 +94,11 @@ static td_status take_record(td__intake *intake, const char *name, const td__mom
     return td__writer_record(intake->writer, record, error);
 }
 
-td_status td__intake_number(td__intake *intake, const char *name, td_signal_kind kind,
-                            const td__moment_of *at, double value, td_error *error) {
-    td_signal_info info = {.size = sizeof info, .kind = kind};
-    td_record record = {.form = TD_SCALAR, .value = value};
-    record.info = kind == TD_SIGNAL_SYSTEM ? &info : NULL; /* others by their name */
+td_status td__intake_number(td__intake *intake, const char *name, const td__moment_of *at,
+                            double value, td_error *error) {
+    static const td_signal_info system = {.size = sizeof system, .kind = TD_SIGNAL_SYSTEM};
+    bool load = strncmp(name, "system.", 7) == 0;
+    td_record record = {.form = TD_SCALAR, .value = value, .info = load ? &system : NULL};
     return take_record(intake, name, at, &record, error);
 }
 
@@ -198,16 +198,15 @@ static td_status take_value(td__intake *intake, const char *name, const td__mome
     double special;
     if (json_is_number(value) || json_is_boolean(value)) {
         double number = json_is_number(value) ? json_number_value(value) : json_is_true(value);
-        return td__intake_number(intake, name, TD_SIGNAL_METRIC, at, number, error);
+        return td__intake_number(intake, name, at, number, error);
     }
     if (json_is_object(value)) {
         return take_members(intake, name, at, value, depth, error);
     }
     if (json_is_string(value)) {
         const char *text = json_string_value(value);
-        return is_special(text, &special)
-                   ? td__intake_number(intake, name, TD_SIGNAL_METRIC, at, special, error)
-                   : td__intake_text(intake, name, at, text, error);
+        return is_special(text, &special) ? td__intake_number(intake, name, at, special, error)
+                                          : td__intake_text(intake, name, at, text, error);
     }
     if (json_is_array(value)) {
         td__run_problem(intake->problems, "%s: lists are left out", name);

@@ -49,8 +49,9 @@ typedef struct td__moment_of {
     int64_t epoch;
 } td__moment_of;
 
-td_status td__intake_number(td__intake *intake, const char *name, td_signal_kind kind,
-                            const td__moment_of *at, double value, td_error *error);
+/* system.NAME is the machine's load; what others are, their name says. */
+td_status td__intake_number(td__intake *intake, const char *name, const td__moment_of *at,
+                            double value, td_error *error);
 td_status td__intake_text(td__intake *intake, const char *name, const td__moment_of *at,
                           const char *text, td_error *error);
 /* A logged value as JSON: numbers, truth values, NaN, Infinity and "NaN", "Infinity", "-Infinity" are numbers, text is

@@ -70,7 +70,7 @@ static td_status read_metric(td__intake *intake, const char *path, const char *n
         }
         td__moment_of when = {.step = numbered ? count : (int64_t)l.step,
                               .wall_time = l.milliseconds / 1000};
-        status = td__intake_number(intake, name, TD_SIGNAL_METRIC, &when, l.value, error);
+        status = td__intake_number(intake, name, &when, l.value, error);
         count++;
     }
     if (bad) {

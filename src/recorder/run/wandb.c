@@ -165,7 +165,7 @@ static td_status add_member(media *m, const item *it, td_error *error) {
 
 static td_status take_item(reader *r, const item *it, td_error *error) {
     if (it->has_number) {
-        return td__intake_number(r->intake, it->name, TD_SIGNAL_METRIC, &r->at, it->number, error);
+        return td__intake_number(r->intake, it->name, &r->at, it->number, error);
     }
     if (it->json.data) {
         return td__intake_json(r->intake, it->name, &r->at, (const char *)it->json.data,
@@ -399,9 +399,7 @@ static td_status read_load(reader *r, const td__proto_field *message, td_error *
             (void)snprintf(name, sizeof name, "system.%s", it->name);
             (void)text_of(&it->json, text, sizeof text);
             const char *end = td__parse_float64(text, &value);
-            status = end && !*end
-                         ? td__intake_number(r->intake, name, TD_SIGNAL_SYSTEM, &at, value, error)
-                         : TD_OK;
+            status = end && !*end ? td__intake_number(r->intake, name, &at, value, error) : TD_OK;
         }
     }
     return status;
