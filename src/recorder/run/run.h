@@ -13,6 +13,8 @@ struct td_run {
     bool shared;      /* opened while a deck wrote it */
     bool events;
     bool ranks;         /* the store merges those of several processes (ranks.h) */
+    bool one_rank;      /* … only of this rank: */
+    int64_t rank;
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
