@@ -147,8 +147,8 @@ static td_status add_source(td_run *run, td__ranks_store *store, const char *bel
     return TD_OK;
 }
 
-static td_status add_sources(td_run *run, td__ranks_store *store, const char *below, int64_t attempt,
-                             td_error *error) {
+static td_status add_sources(td_run *run, td__ranks_store *store, const char *below,
+                             int64_t attempt, td_error *error) {
     char path[PATH_ROOM];
     struct dirent **entries = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", run->folder, below);

@@ -157,7 +157,8 @@ int td__ranks_merge_step(td__ranks_rows *r, int64_t step, td_error *error) {
         td__rows *row = r->parts[i];
         if (kind == TD__STEPS) { /* a step ends when its last rank has ended it */
             double when = td__rows_real(row, 2);
-            td__rank_set_integer(&r->cells[1], count ? r->cells[1].integer : td__rows_integer(row, 1));
+            td__rank_set_integer(&r->cells[1],
+                                 count ? r->cells[1].integer : td__rows_integer(row, 1));
             set_real(&r->cells[2], count && r->cells[2].real > when ? r->cells[2].real : when);
         } else if (!takes_part(r, i)) {
             continue;

@@ -19,9 +19,8 @@ const td_run_rank *td_run_rank_at(const td_run *run, size_t index) {
 
 size_t td_run_spread(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
                      int64_t last, td_spread *spread, size_t max) {
-    td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS,
-                       .column = statistic,
-                       .spread = true};
+    td__query query = {
+        .source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic, .spread = true};
     td__rows *rows = run->ranks ? td__run_select(run, &query) : NULL;
     size_t count = 0;
     if (rows) {

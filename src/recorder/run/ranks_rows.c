@@ -14,7 +14,6 @@ static bool is_by_step(td__source kind) {
     return kind <= TD__STEPS;
 }
 
-
 static int advance_part(td__ranks_rows *r, size_t i, td_error *error) {
     int more = td__rows_next(r->parts[i], error);
     r->live[i] = more > 0;
@@ -75,10 +74,13 @@ static int next_ends(td__ranks_rows *r, td_error *error) {
             continue;
         }
         last = last < visible ? last : visible;
-        td__rank_set_integer(&r->cells[0], any && r->cells[0].integer < first ? r->cells[0].integer : first);
-        td__rank_set_integer(&r->cells[1], any && r->cells[1].integer > last ? r->cells[1].integer : last);
+        td__rank_set_integer(&r->cells[0],
+                             any && r->cells[0].integer < first ? r->cells[0].integer : first);
+        td__rank_set_integer(&r->cells[1],
+                             any && r->cells[1].integer > last ? r->cells[1].integer : last);
         for (int k = 2; k < 4 && r->query.source == TD__TENSORS; k++) {
-            td__rank_set_integer(&r->cells[k], r->cells[k].integer | td__rows_integer(r->parts[i], k));
+            td__rank_set_integer(&r->cells[k],
+                                 r->cells[k].integer | td__rows_integer(r->parts[i], k));
         }
         any = true;
     }
@@ -229,7 +231,9 @@ static int next_row(td__rows *base, td_error *error) {
     if (td__ranks_is_merged(r->query.source)) {
         more = advance_parts(r, error);
         size_t next = more > 0 ? next_part(r) : r->store->count;
-        more = more < 0 ? -1 : next == r->store->count ? 0 : td__ranks_merge_step(r, r->steps[next], error);
+        more = more < 0                  ? -1
+               : next == r->store->count ? 0
+                                         : td__ranks_merge_step(r, r->steps[next], error);
     } else {
         more = next_passed(r, error);
     }
@@ -289,13 +293,13 @@ static void close_store(td__store *base) {
 }
 
 const td__store_class td__ranks_class = {.select = select_rows,
-                                            .bind = bind_rows,
-                                            .next = next_row,
-                                            .integer = integer_of,
-                                            .real = real_of,
-                                            .text = text_of,
-                                            .end = end_rows,
-                                            .close = close_store};
+                                         .bind = bind_rows,
+                                         .next = next_row,
+                                         .integer = integer_of,
+                                         .real = real_of,
+                                         .text = text_of,
+                                         .end = end_rows,
+                                         .close = close_store};
 
 static td__rows *select_rows(td__store *base, const td__query *query, td_error *error) {
     td__ranks_store *store = (td__ranks_store *)base;

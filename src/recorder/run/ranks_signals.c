@@ -27,7 +27,8 @@ static bool is_replicated(const td__rank_signal *signal, const char *word) {
 }
 
 /* Text that is equal in ranks that hold the same: coordinates of the dimensions that are not replicated. */
-static void name_group(const td__rank_signal *signal, const td__rank_source *s, char *out, size_t size) {
+static void name_group(const td__rank_signal *signal, const td__rank_source *s, char *out,
+                       size_t size) {
     size_t length = 0;
     out[0] = 0;
     if (!s->mesh[0]) {
@@ -111,11 +112,11 @@ static td__rank_signal *add_signal(td__ranks_store *store, td__rows *row, size_t
     enum { MAX_SIGNALS = 1 << 24 };
     const char *name = td__rows_text(row, 1, NULL), *placement = td__rows_text(row, 13, NULL);
     td__rank_signal made = {.name = td__strdup(name ? name : ""),
-                          .placement = td__strdup(placement ? placement : ""),
-                          .batched = td__rows_integer(row, 7) != 0,
-                          .defined = origin,
-                          .ids = td__calloc(store->count, sizeof *made.ids),
-                          .groups = td__calloc(store->count, sizeof *made.groups)};
+                            .placement = td__strdup(placement ? placement : ""),
+                            .batched = td__rows_integer(row, 7) != 0,
+                            .defined = origin,
+                            .ids = td__calloc(store->count, sizeof *made.ids),
+                            .groups = td__calloc(store->count, sizeof *made.groups)};
     if (!made.name || !made.placement || !made.ids || !made.groups ||
         group_sources(store, &made) != TD_OK || !grow_slots(store) ||
         !td__grow(&store->signals, &store->signal_capacity, store->signal_count + 1, MAX_SIGNALS,
@@ -143,7 +144,8 @@ td_status td__ranks_list_signals(td__ranks_store *store, td_error *error) {
         while (!status && rows && (more = td__rows_next(rows, error)) > 0) {
             const char *name = td__rows_text(rows, 1, NULL);
             uint32_t known = *find_slot(store, name ? name : "");
-            td__rank_signal *signal = known ? &store->signals[known - 1] : add_signal(store, rows, i);
+            td__rank_signal *signal =
+                known ? &store->signals[known - 1] : add_signal(store, rows, i);
             status = signal ? TD_OK : TD_MEMORY;
             if (signal) {
                 signal->ids[i] = td__rows_integer(rows, 0);
