@@ -30,6 +30,7 @@ static const char help[] =
     "  --tensors   compare weights as the files have them: names and layouts are not made those of "
     "a\n"
     "              model; of two runs too\n"
+    "  --rank N    of trainings of several processes, what this one recorded\n"
     "\n"
     "Exit status 0 when nothing parts, 1 when something does, could not be read, or nothing could "
     "be\n"

@@ -22,7 +22,7 @@ static const struct route {
     {"/api/units", true, td__route_units},     {"/api/image", true, td__route_image},
     {"/api/texts", true, td__route_texts},     {"/api/examples", true, td__route_examples},
     {"/api/batch", true, td__route_batch},     {"/api/files", true, td__route_files},
-    {"/api/compare", true, td__route_compare},
+    {"/api/compare", true, td__route_compare}, {"/api/ranks", true, td__route_ranks},
 };
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
