@@ -36,6 +36,14 @@ typedef struct td__track_spec {
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
 
+/* Whom to tell: td_alert. */
+typedef struct td__alert_spec {
+    td__yaml_node *node;
+    const char *when;
+    td_names run;
+    const char *webhook;
+} td__alert_spec;
+
 /* A metric: what it is called in signals, and its options (the texts are the document's). */
 typedef struct td__metric_spec {
     const char *name;
@@ -117,6 +125,8 @@ struct td_experiment {
     td__train_spec train;
     td__track_spec *tracks;
     size_t track_count;
+    td__alert_spec *alerts;
+    size_t alert_count;
     bool unrecorded; /* the document has no `record:`; the trainer knows what stands for it */
     bool diagnose;   /* while it trains */
     bool stop_on_nan, stop_on_divergence;

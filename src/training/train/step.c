@@ -141,7 +141,8 @@ static td_status observe(td_trainer *trainer, bool updated, td_error *error) {
                           .loss = (double)td_tensor_scalar(trainer->pass.loss),
                           .model = trainer->model,
                           .gradients = updated ? trainer->learner.gradients : NULL,
-                          .gradient_count = trainer->learner.weight_count};
+                          .gradient_count = trainer->learner.weight_count,
+                          .deck = trainer->recording.deck};
     const char *why = observer ? observer->step(observer->user, &step) : NULL;
     return why ? td_error_set(error, TD_RANGE, "step %lld (epoch %lld): %s", (long long)step.step,
                               (long long)step.epoch, why)
