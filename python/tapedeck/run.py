@@ -16,7 +16,7 @@ from . import _native
 from ._arrow import FORMS, ArrowTable
 from ._options import Names
 from ._time import run_json
-from .deck import _listed
+from ._words import listed
 
 if TYPE_CHECKING:
     import numpy
@@ -382,7 +382,7 @@ class Run(Mapping[str, Signal]):
         """
         command = [_program(), "diagnose", self._path, "--json", "--seconds", str(seconds)]
         for option, value in (("--only", only), ("--ignore", ignore)):
-            command += [option, _listed(value) or ""] if value is not None else []
+            command += [option, listed(value) or ""] if value is not None else []
         command += ([] if trial else ["--no-trial"]) + ([] if keep else ["--no-keep"])
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
         if done.returncode not in (0, 1) or not done.stdout:
@@ -409,7 +409,7 @@ class Run(Mapping[str, Signal]):
         """
         arguments = [self.folder, "--steps", f"{first}..{last if last is not None else first}"]
         place = None if out is None else os.fspath(out)
-        for option, value in (("record", _listed(what)), ("form", form), ("to", to), ("out", place), ("when", when),
+        for option, value in (("record", listed(what)), ("form", form), ("to", to), ("out", place), ("when", when),
                               ("until", until), ("history", history or None)):
             arguments += [f"--{option}", str(value)] if value is not None else []
         return run_json(_program(), "replay", *arguments)
@@ -457,7 +457,7 @@ class Run(Mapping[str, Signal]):
                 ``tensor`` (signals of one type) or ``text``.
             what: names and globs of signals; by default all.
         """
-        return ArrowTable(self, _listed(what) if what is not None else None, form)
+        return ArrowTable(self, listed(what) if what is not None else None, form)
 
     def to_parquet(self, path: str | os.PathLike[str], form: str = "scalar", what: Names | None = None) -> str:
         """Writes `to_arrow`'s table as a Parquet file, which needs pyarrow; the file's path."""

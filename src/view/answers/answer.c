@@ -19,6 +19,7 @@ static const struct route {
     {"/api/run", true, td__route_run},
     {"/api/series", true, td__route_series},
     {"/api/heat", true, td__route_heat},
+    {"/api/ranks", true, td__route_ranks},
     {"/api/steps", true, td__route_steps},
     {"/api/histograms", true, td__route_histograms},
     {"/api/stats", true, td__route_stats},
@@ -31,7 +32,7 @@ static const struct route {
     {"/api/files", true, td__route_files},
     {"/api/compare", true, td__route_compare},
     {"/api/settings", false, td__route_settings},
-    {"/api/ranks", true, td__route_ranks},
+    {"/api/projection", true, td__route_projection},
     {"/api/note", true, td__route_note}, /* the one that takes POST */
 };
 
