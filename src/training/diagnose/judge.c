@@ -18,10 +18,12 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 
 #define FINE 0.93     /* a score with which no structure is looked into */
 #define GOOD 0.85     /* … and nothing is tuned */
+#define FAIR 0.7      /* a score with which tuning is a remark */
 #define POOR 0.5      /* a score with which it does not matter whether the loss still fell */
 #define WIN_POOR 0.25 /* gain that structure must have where the run is poor */
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
+#define WIN_SURE 0.7
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
@@ -287,11 +289,16 @@ static bool any_accepted(const td__case *of, td__strength least) {
     return false;
 }
 
+/* That a run which learnt most of its task would get farther is a remark. */
+static td_confidence confidence_of_tuning(double score, double gain) {
+    return score > FAIR ? TD_MAYBE : score < POOR && gain > WIN_SURE ? TD_SURE : TD_LIKELY;
+}
+
 static void judge_tuning(trials *t) {
     td__case *of = t->of;
     double score = of->baseline.score;
     bool late = late_fall(&of->baseline) > STILL_FALLING;
-    if (score > GOOD || (score > POOR && !late)) {
+    if (score > GOOD || (score > FAIR && !late)) {
         return;
     }
     for (size_t i = 0; i < of->suspicion_count; i++) {
@@ -304,7 +311,7 @@ static void judge_tuning(trials *t) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(of, i);
         if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
-            accept(best, best->gain > 0.7 ? TD_SURE : TD_LIKELY, best->gain);
+            accept(best, confidence_of_tuning(score, best->gain), best->gain);
         }
     }
 }
