@@ -259,7 +259,10 @@ static void judge_structure(trials *t) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(of, i);
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
-            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity);
+            /* What the first NaN came from is nearer to the cause than what does as well without it. */
+            double nearer = best->origin ? 1 : 0;
+            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY,
+                   1 + best->gain + best->severity + nearer);
             found = true;
         }
     }
