@@ -10,6 +10,7 @@
 #include "diagnose/diagnosis.h"
 
 #include "base/clock.h"
+#include "tapedeck/replay.h"
 
 #include <math.h>
 #include <string.h>
@@ -343,6 +344,43 @@ static void place_origin(td__case *of) {
     }
 }
 
+/* Weights that an update spoilt at once, without having grown, come from the backward pass of a layer. */
+static void correct_origin(td__case *of, const td_operation *operation) {
+    td__origin *origin = &of->baseline.origin;
+    if (strcmp(operation->phase, "backward") != 0 || origin->grown || !origin->cause) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        if (!strcmp(of->layers.items[i].name, operation->layer)) {
+            origin->cause = "layer";
+            origin->layer = (ptrdiff_t)i;
+            origin->parameter = -1;
+            origin->row = operation->row;
+        }
+    }
+}
+
+/* The operation that made the first number that is not finite, from the run's own steps executed again
+ * one operation at a time. What cannot be executed is left as it is: the layer is known. */
+static void tell_operation(td__case *of) {
+    td__suspicion *s = NULL;
+    for (size_t i = 0; i < of->suspicion_count && !s; i++) {
+        td__suspicion *one = &of->suspicions[i];
+        s = one->accepted && one->origin && one->origin->step > 0 ? one : NULL;
+    }
+    if (!s || isfinite(of->baseline.origin.loss)) {
+        return;
+    }
+    td_origin *found = td_origin_find(of->folder, NULL, NULL);
+    const td_operation *operation = found ? found->operation : NULL;
+    if (operation && found->step == s->origin->step) {
+        correct_origin(of, operation);
+        td__because(s, td__keep(of, operation->tensor), operation->step, operation->value,
+                    td__keep(of, found->text));
+    }
+    td_origin_destroy(found);
+}
+
 /* What was seen and what cannot be meant stands by itself; the rest is what symptoms point to. */
 static void judge_untried(td__case *of, const td_diagnose_options *options) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
@@ -383,5 +421,8 @@ td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *
     }
     td__accept_symptoms(of, options->only, options->ignore);
     place_origin(of);
+    if (of->repeated) {
+        tell_operation(of);
+    }
     return TD_OK;
 }
