@@ -208,11 +208,12 @@ static int compare_all(const comparing *c) {
     return status;
 }
 
-/* Weights rather than a run: a file (but for one of events), or what a folder or a name stands for. */
+/* Weights rather than a run: a file (but for one that is a run), or what a folder or a name stands for. */
 static bool is_weights(const char *path) {
     struct stat about;
     char name[4096];
-    bool found = stat(path, &about) == 0 && S_ISREG(about.st_mode) && !strstr(path, "tfevents");
+    bool found = stat(path, &about) == 0 && S_ISREG(about.st_mode) && !strstr(path, "tfevents") &&
+                 !td_run_foreign(path);
     for (int i = 0; i < 2 && !found; i++) {
         int length = snprintf(name, sizeof name, "%s%s", path, i ? ".index" : "/saved_model.pb");
         found = length > 0 && (size_t)length < sizeof name && stat(name, &about) == 0;

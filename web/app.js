@@ -11,6 +11,7 @@ import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
 import { gather, triggersPage } from "./triggers.js";
 import { examplesPage } from "./examples.js";
+import { mediaPage } from "./media.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
@@ -23,6 +24,7 @@ const pages = [
     tensorPage,
     triggersPage,
     examplesPage,
+    mediaPage,
     comparePage,
     findingsPage,
     recorderPage,
@@ -145,7 +147,8 @@ function contextOf(page) {
         closers,
         newsListeners,
         list: () => listing,
-        fail,
+        // What a page that was left asked for may still fail: that is nobody's business any more.
+        fail: (error) => (current?.closers === closers ? fail(error) : undefined),
         again: show,
         onclose: (closer) => closers.push(closer),
         onnews: (listener) => newsListeners.push(listener),
@@ -263,7 +266,8 @@ function banners(run) {
 }
 
 function show() {
-    open().catch(fail);
+    const mine = turn + 1;
+    open().catch((error) => (mine === turn ? fail(error) : undefined));
 }
 
 // ---- News ------------------------------------------------------------------------------------------------

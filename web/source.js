@@ -345,6 +345,12 @@ export async function fetchTensor(run, signal, step, at) {
     return { ...head, values: data };
 }
 
+// The rows of a tensor in the plane of most variance: { step, rows, all, explained, labels, samples, places: [x, y, z] }.
+export async function fetchProjection(run, signal, step) {
+    const { head, data } = await binary("projection", { run, signal, step });
+    return { ...head, places: [0, 1, 2].map((k) => data.subarray(k * head.rows, (k + 1) * head.rows)) };
+}
+
 export async function fetchUnits(run, signal) {
     const { head, data } = await binary("units", { run, signal });
     return { ...head, values: data };
@@ -354,8 +360,9 @@ export async function fetchImage(run, signal, step) {
     return createImageBitmap(new Blob([await get("image", { run, signal, step })], { type: "image/png" }));
 }
 
-export function fetchText(run, signal, step) {
-    return json("texts", { run, signal, step });
+// The last texts at or before a step, the latest first: [{ step, text }].
+export async function fetchTexts(run, signal, step, most) {
+    return (await json("texts", { run, signal, step, most })).texts;
 }
 
 // Values that are not finite come as null, as NaN has no place in JSON; a label of null is none.

@@ -50,14 +50,19 @@ typedef struct td_run_info {
     double last_record;            /* when the last step was recorded; 0: none */
     int64_t last_step, last_epoch; /* that the program has come to, recorded or not */
     int64_t bytes;                 /* of all its files */
-    bool events;                   /* of event files, not of a deck */
+    bool events;                   /* of event files or another program, not of a deck */
     int64_t dropped, degraded;     /* records that were not written, or in a smaller form */
     /* The run that it branches off from, after parent_step: the name of a run beside it, or a path; NULL:
      * none. */
     const char *parent;
     int64_t parent_step;
+    const char *format; /* "tapedeck", "events", "wandb", "mlflow", "trackio", "csv" */
 } td_run_info;
 TD_API void td_run_about(const td_run *run, td_run_info *info);
+
+/* The format of what is a run of another program, as td_run_info has it, event files left out: of a folder or a
+ * file. NULL: it is none. */
+TD_API const char *td_run_foreign(const char *path);
 
 /* Looks again: what has been recorded since. Of event files nothing but td_run_read works before
  * it: it reads all of them. */

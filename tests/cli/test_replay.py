@@ -318,6 +318,27 @@ train: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 3}
         self.assertFalse(self.exists("runs", "small-2", "ring"))
 
 
+class Verify(Experiments):
+    """train.verify_every: steps that are executed twice and compared."""
+
+    def test_training_is_the_same_bit_for_bit(self):
+        for name in EXPERIMENTS:
+            with self.subTest(name):
+                text = self.experiment(name, TENSORS)
+                self.train(text, "--quiet")
+                done = self.train(text.replace("\ntrain:\n", "\ntrain:\n  verify_every: 3\n") if "\ntrain: {" not in text else
+                                  text.replace("\ntrain: {", "\ntrain: {verify_every: 3, "), "--quiet")
+                self.assertNotIn("executed twice", done.stderr)
+                plain, verified = self.arrays(self.path("runs", name)), self.arrays(self.path("runs", f"{name}-2"))
+                self.assertEqual(plain.keys(), verified.keys())
+                for signal, records in plain.items():
+                    for step, value in records.items():
+                        self.assertEqual(value.tobytes(), verified[signal][step].tobytes(), (name, signal, step))
+                with sqlite3.connect(self.path("runs", f"{name}-2", "run.db")) as database:
+                    noted, = database.execute("SELECT value FROM run WHERE key = 'verify.steps'").fetchone()
+                self.assertRegex(noted, "^[789], 0 of them differ$|^10, 0 of them differ$")
+
+
 class Branch(Experiments):
     """Branches: a new run that shares the past of another one."""
 

@@ -548,7 +548,7 @@ static void set_info(const cursor *c, int at, td_cell *cell) {
     } else if (c->at->error) {
         return;
     } else if (at == INFO_STATE) {
-        set_text(cell, info->events ? "events" : td_run_state_name(info->state));
+        set_text(cell, info->events ? info->format : td_run_state_name(info->state));
     } else if (at == INFO_STARTED || at == INFO_LAST_RECORD) {
         set_time(cell, at == INFO_STARTED ? info->started : info->last_record);
     } else {

@@ -94,6 +94,7 @@ typedef struct td__train_spec {
     td__metric_spec *metrics;
     size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
+    int64_t verify_every;  /* steps; 0: never */
     td__layer_loss *layer_losses;
     size_t layer_loss_count;
     td__interval checkpoint_every;

@@ -454,6 +454,7 @@ void td__recording_close(td_trainer *trainer) {
     td_error closing = {0};
     td_deck_counters counters = {.size = sizeof counters};
     td__flight_close(trainer);
+    td__verify_note(trainer);
     td__room_release(trainer); /* what still waits to be recorded may take it */
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);

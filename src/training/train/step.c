@@ -155,9 +155,11 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     int64_t step = trainer->at.step + 1;
     trainer->at.epoch_end = epoch_end;
     (void)td_deck_begin(trainer->recording.deck, trainer->at.epoch + 1, step, epoch_end);
+    bool verified = td__step_is_verified(trainer);
+    td_status status = verified ? td__step_rehearse(trainer, batch, error) : TD_OK;
     td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)step);
     td_tape_set_training(pass->tape, true);
-    td_status status = td__pass_forward(pass, batch, error);
+    status = status ? status : td__pass_forward(pass, batch, error);
     if (!status) {
         status = measure(trainer, epoch_end, error);
     }
@@ -171,6 +173,11 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     }
     if (!status) {
         status = learn(trainer, error);
+    }
+    if (verified && !status) {
+        td__step_compare(trainer);
+    } else if (verified) {
+        td__step_unverified(trainer);
     }
     if (pass->loss) {
         td__flight_take(trainer, !status);

@@ -248,6 +248,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->resume);
     td__free(trainer->parent);
     td__flight_log_release(&trainer->past);
+    td__verify_destroy(trainer->verify);
     td__free(trainer);
 }
 
