@@ -586,7 +586,7 @@ class Deck:
 
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
-        to: Names = "csv,print",
+        to: Names = "csv,print,sqlite",
     ) -> None:
         """Records a random sample of a validation set as ``prediction``, true labels beside predictions.
 
