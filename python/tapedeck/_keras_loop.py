@@ -83,6 +83,9 @@ class KerasLoop:
         self.data = FitData.find(model)
         if self.data is not None:
             facts |= self.data.facts()
+            if self.data.nonfinite is not None:
+                what, row = self.data.nonfinite
+                facts["nonfinite"] = {"since": self.deck.steps + 1, "what": what, "row": row, "of": "data"}
         self.write()
 
     # ---- steps ----------------------------------------------------------------------------------------
@@ -126,15 +129,15 @@ class KerasLoop:
     def see_loss(self, mean: float, batches: int) -> None:
         """Keras reports the mean of the epoch so far, of batches of one size."""
         if not math.isfinite(mean):
-            if "nonfinite" not in self.facts:
-                self.see_nonfinite(mean)
+            if "loss" not in self.facts.setdefault("nonfinite", {}):
+                self.see_nonfinite("NaN" if math.isnan(mean) else "infinite")
             return
         self.seen += batches
         loss = (mean * self.seen - self.mean * (self.seen - batches)) / batches
         self.mean = mean
         self.losses.append(loss)
         count = len(self.losses)
-        if count >= 8 and (count & 15) == 0 or count < 64:
+        if count < 64 or count % 16 == 0:
             self.write_losses()
 
     def write_losses(self) -> None:
@@ -143,14 +146,11 @@ class KerasLoop:
                               "early": float(numpy.mean(self.losses[: max(1, tenth // 2)])),
                               "last": float(numpy.mean(self.losses[-tenth:])), "least": min(self.losses)}
 
-    def see_nonfinite(self, mean: float) -> None:
-        fact: dict[str, Any] = {"since": self.deck.steps + 1, "loss": "NaN" if math.isnan(mean) else "infinite"}
-        found = self.data.nonfinite if self.data is not None else None
-        if found is not None:
-            fact |= {"what": found[0], "row": found[1], "of": "data"}
-        else:
+    def see_nonfinite(self, loss: str) -> None:
+        fact = self.facts["nonfinite"]
+        fact |= {"since": self.deck.steps + 1, "loss": loss}
+        if "what" not in fact:
             fact |= {"what": "weights", "updates": self.updates} | _keras_head.nonfinite_weights(self.model, self.value_of)
-        self.facts["nonfinite"] = fact
         self.write()
 
     def end_epoch(self) -> None:

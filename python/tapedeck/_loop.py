@@ -24,6 +24,7 @@ from . import _observe
 from ._layers import EagerHook, Handle
 from ._loop_batches import Batches, Labels
 from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
+from ._loop_examples import Examples
 from ._loop_parameters import FIRST_UPDATES, Parameters
 from ._loop_setup import Setup
 from ._scaler import ModelScaler
@@ -62,6 +63,7 @@ class Loop:
         self.parameters = Parameters(self)
         self.batches = Batches(self)
         self.labels = Labels(self)
+        self.examples = Examples(self)
         self.clipping = Clipping(self)
         self.schedule = Schedule(self)
         self.scaling = Scaling(self)
@@ -115,6 +117,7 @@ class Loop:
             self.parameters.stop()
             self.batches.stop()
             self.labels.stop()
+            self.examples.stop()
             self.setup.stop()
             for handle in self.handles:
                 handle.remove()
@@ -139,6 +142,8 @@ class Loop:
     def write_last(self) -> None:
         self.scaling.look_at_scaler()
         self.schedule.look_at_scheduler()
+        self.examples.end_validation()
+        self.examples.write_neighbours()
         if self.updates:
             self.parameters.write()
             self.setup.write()
@@ -181,6 +186,7 @@ class Loop:
         if not torch.is_grad_enabled():
             self.validation.before_forward(arguments, named)
             return
+        self.examples.end_validation()
         self.scaling.look_at_scaler()
         self.batches.before_forward(arguments, named)
 

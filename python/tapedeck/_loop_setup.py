@@ -106,6 +106,7 @@ class Setup:
             _widen(fact, target)
             fact["whole"] = fact["whole"] and not target.is_floating_point()
         self.see_classes(batch, target)
+        self.loop.examples.see_training(batch, target)
 
     def see_classes(self, batch: torch.Tensor, target: torch.Tensor) -> None:
         if target.is_floating_point() or target.dim() != 1 or len(target) != batch.shape[0] or len(target) < 4 \
@@ -236,10 +237,24 @@ def _fan_in(weight: torch.Tensor) -> int:
     return max(1, weight[0].numel())
 
 
+def _wide_recurrences(model: torch.nn.Module) -> list[tuple[str, float]]:
+    """Recurrent weights that make a state grow from step to step: a matrix of deviation 1 / sqrt(inputs) keeps its size."""
+    found = []
+    for name, module in model.named_modules():
+        for key, weight in module._parameters.items() if isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) else ():
+            if weight is not None and key.startswith("weight_hh") and not is_lazy(weight) and weight.device.type != "meta":
+                times = float(sample(weight).double().std()) * math.sqrt(weight.shape[1])
+                if times > 2.5:
+                    found.append((f"{name}.{key}" if name else key, times))
+    return found
+
+
 def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
     """Layers that start with equal weights, or with much larger ones than keep the size of a signal (He: sqrt(2 / inputs))."""
     weights = _weights_of_layers(model)
-    equal, wide, ratio, value = [], [], 0.0, 0.0
+    recurrent = _wide_recurrences(model)
+    equal, wide, value = [], [name for name, _ in recurrent], 0.0
+    ratio = max((times for _, times in recurrent), default=0.0)
     for name, weight in weights:
         some = sample(weight)
         deviation = float(some.double().std())

@@ -131,6 +131,10 @@ const char *td__loop_shapes(td__case *of) {
 
 double td__loop_fall(const td__case *of) {
     const td__series *loss = td__loss_of(of->history);
+    if (td__loop_number(of, "loss", "points") >= ENOUGH_POINTS) { /* of steps that were not recorded */
+        double early = fmin(td__loop_number(of, "loss", "early"), td__loop_number(of, "loss", "first"));
+        return early > 0 ? 1 - td__loop_number(of, "loss", "last") / early : NAN;
+    }
     double first =
         fmin(td__series_mean(loss, 0, 0.05), td__series_first(loss)); /* it may rise at first */
     double last = td__series_mean(loss, 0.9, 1);
@@ -212,4 +216,27 @@ td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char
         s->weight = FIRST_WEIGHT;
     }
     return s;
+}
+
+void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy) {
+    if (strcmp(td__loop_text(of, "nonfinite", "what"), what) != 0) {
+        return;
+    }
+    int64_t step = (int64_t)td__loop_number(of, "nonfinite", "since");
+    int64_t row = (int64_t)td__loop_number(of, "nonfinite", "row");
+    const char *loss = td__loop_text(of, "nonfinite", "loss");
+    bool of_data = !strcmp(td__loop_text(of, "nonfinite", "of"), "data");
+    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, step, remedy);
+    td__because(s, what, step, (double)row,
+                td__say(of, "%srow %lld of %s has %s that is NaN or infinite",
+                        *loss ? td__say(of, "the loss of step %lld is %s: ", (long long)step, loss)
+                              : "",
+                        (long long)row + 1, of_data ? "the training data" : "its batch", a));
+    td__origin *origin = td__origin_new(of);
+    if (s && origin) {
+        origin->cause = what;
+        origin->row = row;
+        origin->step = step;
+        s->origin = origin;
+    }
 }

@@ -43,6 +43,9 @@ typedef struct td__ranks {
 } td__ranks;
 td__ranks td__loop_ranks(const td__case *of, const char *fact);
 
+/* What was not finite before everything else: "input" or "label" of a row, of a batch or of all data. */
+void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy);
+
 /* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.
  * NULL when there are too many. */
 td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char *layer,

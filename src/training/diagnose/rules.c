@@ -59,6 +59,7 @@
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \
     X(bad_labels)                                                                                  \
+    X(data_leak)                                                                                   \
     X(wrong_output_units)                                                                          \
     X(wrong_output_activation)                                                                     \
     X(missing_output_activation)                                                                   \

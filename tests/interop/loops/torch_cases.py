@@ -56,7 +56,7 @@ mistake("unscaled_inputs", "unscaled_inputs", ("classes",))
 mistake("no_zero_grad", "gradients_added_up", ALL)
 mistake("cleared_before_step", "gradients_cleared", ALL)
 mistake("detached_loss", "detached_loss", ALL)
-mistake("optimizer_of_another_model", "parameter_without_optimizer detached_loss parameter_unchanged", ALL)
+mistake("optimizer_of_another_model", "stale_optimizer parameter_without_optimizer detached_loss", ALL)
 mistake("head_without_optimizer", "parameter_without_optimizer", ALL)
 mistake("same_batch_again", "repeated_batch", ("classes", "images", "values"))
 mistake("training_in_evaluation_mode", "evaluation_mode", ("images",))
@@ -223,7 +223,7 @@ class Plan:
         if self.is_("nll_of_softmax", "nll_of_logits", "softmax_over_the_batch"):
             return F.nll_loss(out, target)
         if self.is_("log_of_zero"):
-            shares = torch.softmax(out * 40, 1)
+            shares = torch.softmax(out * 400, 1)
             return -(torch.log(shares) * F.one_hot(target, self.classes)).sum(1).mean()
         loss = F.cross_entropy(out, target, reduction="sum" if self.is_("summed_loss") else "mean")
         return loss / 3000 if self.is_("divided_loss") else loss
@@ -248,8 +248,8 @@ class Plan:
     def batches(self, train):
         shuffles = not self.is_("sorted_data")
         if self.is_("same_batch_again"):
-            first = train[0][: self.batch], train[1][: self.batch]
-            return [first] * (self.rows // self.batch)
+            loader = DataLoader(TensorDataset(*train), batch_size=self.batch)
+            return (next(iter(loader)) for _ in range(self.rows // self.batch))
         if self.uses_loader:
             return DataLoader(TensorDataset(*train), batch_size=self.batch, shuffle=shuffles)
         order = torch.randperm(self.rows) if shuffles else torch.arange(self.rows)
@@ -267,7 +267,7 @@ class Plan:
             for _ in range(self.epochs):
                 if self.is_("labels_drawn_again"):
                     train = train[0], train[1][torch.randperm(self.rows)]
-                if not self.uses_loader or self.is_("labels_drawn_again"):
+                if not self.uses_loader or self.is_("labels_drawn_again", "same_batch_again"):
                     loader = self.batches(train)
                 for x, y in loader:
                     self.step(model, optimizer, deck, x, y)
@@ -301,3 +301,5 @@ class Plan:
                 values["val_accuracy"] = float((out.argmax(1) == check[1]).float().mean())
             deck.log(**values)
         model.train(was)
+
+from torch_healthy import HEALTHY  # noqa: E402, F401
