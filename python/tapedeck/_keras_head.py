@@ -173,9 +173,22 @@ def _all_layers(model: Any) -> list[Any]:
     return [layer for layer in model._flatten_layers(include_self=False) if _is_layer(layer) and _kernel(layer) is not None]
 
 
+def _wide_recurrences(model: Any) -> list[tuple[str, float]]:
+    """Recurrent weights that make a state grow from step to step: a matrix of deviation 1 / sqrt(inputs) keeps its size."""
+    found = []
+    for variable in model.weights:
+        if variable.name == "recurrent_kernel" and len(variable.shape) == 2:
+            times = float(keras.ops.convert_to_numpy(variable).std()) * math.sqrt(variable.shape[0])
+            if times > 2.5:
+                found.append((".".join(variable.path.split("/")[-3:]), times))
+    return found
+
+
 def odd_weights(model: Any) -> dict[str, Any] | None:
     """Layers that start with equal weights, or with much larger ones than keep the size of a signal (He: sqrt(2 / inputs))."""
-    equal, wide, ratio, value = [], [], 0.0, 0.0
+    equal, value = [], 0.0
+    recurrent = _wide_recurrences(model)
+    wide, ratio = [name for name, _ in recurrent], max((times for _, times in recurrent), default=0.0)
     layers = _all_layers(model)
     for place, layer in enumerate(layers):
         kernel = keras.ops.convert_to_numpy(_kernel(layer)).astype(numpy.float64)

@@ -25,6 +25,7 @@ from ._layers import EagerHook, Handle
 from ._loop_batches import Batches, Labels
 from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
 from ._loop_examples import Examples
+from ._loop_modes import Modes
 from ._loop_parameters import FIRST_UPDATES, Parameters
 from ._loop_setup import Setup
 from ._scaler import ModelScaler
@@ -69,6 +70,7 @@ class Loop:
         self.scaling = Scaling(self)
         self.validation = Validation(self)
         self.setup = Setup(self)
+        self.modes = Modes(self)
         self.handles: list[Any] = [
             register_optimizer_step_pre_hook(EagerHook(self.guard(self.before_update))),
             register_optimizer_step_post_hook(EagerHook(self.guard(self.after_update))),
@@ -119,6 +121,7 @@ class Loop:
             self.labels.stop()
             self.examples.stop()
             self.setup.stop()
+            self.modes.stop()
             for handle in self.handles:
                 handle.remove()
             self.handles = []
@@ -183,6 +186,7 @@ class Loop:
     # ---- what PyTorch's hooks call --------------------------------------------------------------
 
     def before_forward(self, arguments: Any, named: Any) -> None:
+        self.modes.before_forward()
         if not torch.is_grad_enabled():
             self.validation.before_forward(arguments, named)
             return
@@ -196,6 +200,7 @@ class Loop:
         if self.has(optimizer):
             self.schedule.look_at_scheduler()
             self.setup.before_update(optimizer)
+            self.modes.before_update(optimizer)
         self.parameters.before_update(optimizer)
 
     def after_update(self, optimizer: Any, *_: Any) -> None:
@@ -208,6 +213,7 @@ class Loop:
         self.batches.after_update()
         self.labels.after_update()
         self.setup.after_update()
+        self.modes.after_update()
         self.schedule.after_update(optimizer)
         if self.kinds and not self.model.training:
             self.count("evaluating", kinds=self.kinds)

@@ -49,7 +49,35 @@ def agreement(examples: Any, labels: numpy.ndarray) -> dict[str, float] | None:
     nearest = distances.argmin(1)
     shares = numpy.unique(labels, return_counts=True)[1] / len(labels)
     return {"examples": len(rows), "same": float((labels[nearest] == labels).mean()), "chance": float((shares * shares).sum()),
-            "distance": float(numpy.sqrt(numpy.maximum(distances.min(1), 0)).mean())}
+            "distance": float(numpy.sqrt(numpy.maximum(distances.min(1), 0)).mean()), "told": _told(rows, labels),
+            "most": float(shares.max())}
+
+
+def _told(rows: numpy.ndarray, labels: numpy.ndarray) -> float:
+    """How often the nearest mean of a class is that of an example's own, which the example itself is no part of."""
+    names, places, counts = numpy.unique(labels, return_inverse=True, return_counts=True)
+    if len(names) > CLASSES or counts.min() < 2:
+        return 0.0
+    sums = numpy.stack([rows[places == i].sum(0) for i in range(len(names))])
+    means = sums / counts[:, None]
+    distances = ((rows[:, None] - means[None]) ** 2).sum(2) if rows.size * len(names) < 1 << 24 else \
+        (rows * rows).sum(1)[:, None] + (means * means).sum(1)[None] - 2 * rows @ means.T
+    own = (sums[places] - rows) / (counts[places] - 1)[:, None]
+    distances[numpy.arange(len(rows)), places] = ((rows - own) ** 2).sum(1)
+    return float((distances.argmin(1) == places).mean())
+
+
+def agreement_in_batch(examples: Any, labels: numpy.ndarray) -> tuple[float, float] | None:
+    """How often an example's nearest neighbour of the same batch has its class, and by chance."""
+    rows, labels = flat_rows(examples)[:64].astype(numpy.float64), labels[:64]
+    counts = numpy.unique(labels, return_counts=True)[1]
+    if len(rows) < 8 or len(counts) < 2 or len(counts) > len(rows) // 2 or not bool(numpy.isfinite(rows).all()):
+        return None
+    squares = (rows * rows).sum(1)
+    distances = squares[:, None] + squares[None, :] - 2 * rows @ rows.T
+    numpy.fill_diagonal(distances, numpy.inf)
+    chance = (counts * (counts - 1)).sum() / (len(rows) * (len(rows) - 1))
+    return float((labels[distances.argmin(1)] == labels).mean()), float(chance)
 
 
 def digests(examples: Any) -> list[int]:
@@ -74,8 +102,17 @@ class Predictions:
         if self.counts.shape == (classes, classes):
             numpy.add.at(self.counts, (labels, outputs.argmax(1)), 1)
 
+    def _renamed(self) -> int:
+        """How many are right when each label is given the name of one class, the most frequent first."""
+        left, right = self.counts.copy(), 0
+        for _ in range(len(left)):
+            label, said = numpy.unravel_index(left.argmax(), left.shape)
+            right += max(0, int(left[label, said]))
+            left[label, :] = left[:, said] = -1
+        return right
+
     def facts(self) -> dict[str, Any] | None:
-        """The share that is right, and the share that would be if every label were the class that is said most often for it."""
+        """The share that is right, and the share that would be if labels had the names of other classes."""
         if self.counts is None or not self.counts.sum():
             return None
         total = int(self.counts.sum())
@@ -83,9 +120,8 @@ class Predictions:
         present = self.counts.sum(1) > 0
         others = present & (said != numpy.arange(len(said)))
         label = int(numpy.where(others, self.counts.max(1), -1).argmax()) if others.any() else 0
-        is_renaming = len(set(said[present].tolist())) == int(present.sum())  # no class is said for two labels
         return {"examples": total, "classes": int(present.sum()), "right": float(numpy.trace(self.counts)) / total,
-                "renamed": float(self.counts.max(1).sum()) / total if is_renaming else 0.0, "moved": int(others.sum()),
+                "renamed": self._renamed() / total, "moved": int(others.sum()),
                 "label": label, "said": int(said[label])}
 
 

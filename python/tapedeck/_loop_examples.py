@@ -10,6 +10,7 @@ import torch
 
 from . import _loop_data, _observe
 
+_BATCHES = 16  # within which neighbours are compared
 _UPDATES = 64  # in which training examples are collected
 _VALIDATED = 1024  # examples of one validation that are looked at
 _VALIDATIONS = 256  # after which there is nothing new to see
@@ -28,6 +29,7 @@ class Examples:
         self.classes: list[numpy.ndarray] = []
         self.known: set[int] = set()  # examples that are there: they come again in every epoch
         self.count = 0
+        self.within: list[tuple[float, float]] = []  # batches: how often neighbours agree, and by chance
         self.is_open = True
         self.is_validating = False
         self.validations = 0
@@ -52,15 +54,18 @@ class Examples:
         """Examples of the first batches, with the class of each."""
         if not self.is_open:
             return
-        if not batch.is_floating_point() or not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0]:
+        if not batch.is_floating_point() or not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] \
+                or "inputs" in self.loop.facts:
             self.is_open = False
             return
         classes = _loop_data.classes_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
-        if classes is None:
+        if classes is None or len(numpy.unique(classes)) == len(classes) > 2:  # places in the batch, as contrastive losses have them
             self.is_open = False
             return
         rows = _loop_data.flat_rows(batch.detach()[: _loop_data.EXAMPLES].float().numpy())
         marks = _loop_data.digests(rows)
+        if len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, classes)):
+            self.within.append(found)
         new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
         self.known.update(marks)
         self.rows.append(rows[new])
@@ -76,6 +81,9 @@ class Examples:
             found = _loop_data.agreement(numpy.concatenate(rows), numpy.concatenate(classes))
             if found is not None:
                 self.loop.facts["neighbours"] = found
+        if self.within:
+            same, chance = (float(numpy.mean(values)) for values in zip(*self.within))
+            self.loop.facts["batch_neighbours"] = {"batches": len(self.within), "same": same, "chance": chance}
 
     # ---- validation --------------------------------------------------------------------------------
 
@@ -123,6 +131,6 @@ class Examples:
         if found := self.said.facts():
             facts["said_of_validation"] = found
         rows = self.copies["rows"]
-        if rows:
+        if rows and facts.get("labels", {}).get("again"):  # all training examples have been there
             facts["copies"] = self.copies | {"within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
                                                                                         and not self.batches["some"])}

@@ -41,6 +41,8 @@ class Setup:
         self.frozen = _frozen_layers(loop.model)
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
         self.ratios: list[float] = []
+        self.watched: torch.Tensor | None = None  # a weight that nothing but updates should change
+        self.left: tuple[torch.Tensor, torch.Tensor] | None = None  # as the last update left it
         self.classes = [0] * _CLASSES
         self.purity, self.batches = 0.0, 0
         self.is_pure_sequence = True  # one batch with classes for each update
@@ -48,7 +50,7 @@ class Setup:
         self.write_start()
 
     def stop(self) -> None:
-        self.batch = None
+        self.batch = self.watched = self.left = None
         self.before = []
 
     @property
@@ -142,6 +144,10 @@ class Setup:
     def before_update(self, optimizer: Any) -> None:
         self.before = []
         updates = self.loop.updates
+        if self.left is not None:
+            (weight, values), self.left = self.left, None
+            if bool(((sample(weight) != values) & (values == values)).any()):  # NaN differs from itself
+                self.loop.count("moved")
         if updates == 0:
             self.see_options(optimizer)
         if updates < FIRST_UPDATES or updates % _RATIO_PERIOD == 0:
@@ -166,7 +172,11 @@ class Setup:
             step = float((sample(p) - before).norm())
             if size > 0 and math.isfinite(step):
                 ratios.append(step / size)
+        if self.before and loop.updates < _LABELLED_UPDATES:
+            self.watched = self.before[0][0]
         self.before = []
+        if self.watched is not None:
+            self.left = (self.watched, sample(self.watched).clone()) if loop.updates < _LABELLED_UPDATES else None
         if ratios:
             self.ratios.append(statistics.median(ratios))
         if loop.updates <= FIRST_UPDATES or loop.updates % _RATIO_PERIOD == 0:

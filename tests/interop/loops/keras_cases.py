@@ -9,6 +9,7 @@ from keras import layers
 import tapedeck
 
 MISTAKES = {}
+MILD = ("rate_times_100", "rate_through_1000", "unscaled_inputs", "huge_weights", "weight_decay_one", "summed_loss")  # may do no harm
 ALL = ("classes", "images", "values", "sequences")
 
 
@@ -194,7 +195,8 @@ class Plan:
         weights = {"loss_weights": [1 / 3000]} if self.is_("divided_loss") else {}
         model.compile(self.optimizer(), self.loss(), **weights, metrics=["accuracy"] if self.task != "values" else [])
         recorder = tapedeck.Recorder(folder, every=10, form="stats")
-        model.fit(x, y, batch_size=self.batch, epochs=self.epochs, shuffle=not self.is_("sorted_data"), verbose=0,
+        done = model.fit(x, y, batch_size=self.batch, epochs=self.epochs, shuffle=not self.is_("sorted_data"), verbose=0,
                   validation_data=check if self.validates else None, callbacks=[recorder])
+        self.losses = done.history["loss"]
         keras.backend.clear_session()
         return recorder.folder

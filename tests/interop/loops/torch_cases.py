@@ -22,6 +22,7 @@ def mistake(name, causes, tasks=("classes", "images")):
     MISTAKES[name] = (causes.split(), tasks)
 
 
+MILD = ("rate_times_100", "rate_through_1000", "unscaled_inputs", "huge_weights", "weight_decay_one", "summed_loss")  # may do no harm
 ALL = ("classes", "images", "values", "sequences")
 mistake("softmax_twice", "redundant_softmax")
 mistake("sigmoid_then_cross_entropy", "redundant_softmax wrong_output_activation")
@@ -105,6 +106,7 @@ class Plan:
         self.draw = draw = random.Random(seed)
         torch.manual_seed(seed)
         self.mistake = mistake
+        self.losses = []
         self.task = task or draw.choice(MISTAKES[mistake][1] if mistake else ALL)
         self.classes = draw.choice((3, 4, 5, 8, 10))
         self.rows = draw.choice((320, 480, 640))
@@ -287,7 +289,8 @@ class Plan:
         if self.is_("cleared_before_step"):
             optimizer.zero_grad()
         optimizer.step()
-        deck.log(loss=float(loss.detach()))
+        self.losses.append(float(loss.detach()))
+        deck.log(loss=self.losses[-1])
         deck.step()
 
     def validate(self, model, deck, check):

@@ -330,7 +330,7 @@ class Variational(nn.Module):
 @healthy
 def variational_autoencoder(path, seed):
     torch.manual_seed(seed)
-    x = torch.sigmoid(blobs(400, 5, 20, 2)[0])
+    x = torch.sigmoid(3 * blobs(400, 5, 20, 2)[0])
     model = Variational()
 
     def loss(_):
@@ -338,7 +338,7 @@ def variational_autoencoder(path, seed):
         out, mean, spread = model(some)
         return F.binary_cross_entropy(out, some, reduction="sum") - 0.5 * torch.sum(1 + spread - mean.pow(2) - spread.exp())
 
-    return repeat(path, model, torch.optim.Adam(model.parameters(), 1e-3), 200, loss)
+    return repeat(path, model, torch.optim.Adam(model.parameters(), 5e-3), 240, loss)
 
 
 @healthy
@@ -583,7 +583,7 @@ def training_and_validation_both_evaluated(path, seed):
 def sure_of_itself(path, seed):
     """The validation loss rises while the accuracy stays: an overconfident classifier."""
     torch.manual_seed(seed)
-    x, y = blobs(260, 4, 10, 1.1)
+    x, y = blobs(260, 4, 10, 1.5)
     model = network(10, 128, 128, 4)
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     with tapedeck.watch(model, path, optimizer=optimizer, every=20) as deck:

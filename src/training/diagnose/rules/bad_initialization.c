@@ -8,8 +8,8 @@
 #define NARROW 0.2
 #define FEW 16
 #define VERY_WIDE 6.0 /* of a loop, where no trial can tell */
-#define LITTLE 0.1 /* that the loss of a loop fell by */
-#define BIASED 5.0 /* pushes units out of where they work, whatever comes in */
+#define LITTLE 0.1    /* that the loss of a loop fell by */
+#define BIASED 5.0    /* pushes units out of where they work, whatever comes in */
 
 /* What is odd about a layer's first values; NULL: nothing. */
 static const char *oddity(td__case *of, const td__layer_facts *layer) {

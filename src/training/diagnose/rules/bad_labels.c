@@ -5,9 +5,10 @@
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
 #define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 
-#define LITTLE 0.6     /* that the loss of a loop fell by: some are learnt by heart */
+#define LITTLE 0.6 /* that the loss of a loop fell by: some are learnt by heart */
+#define LITTLE_OF_NEW 0.1
 #define NAMED 0.5      /* more are right under another name than under their own */
-#define DEVIATIONS 3.0 /* above chance that neighbours agree */
+#define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
 enum { FEW = 32 };
 
@@ -31,6 +32,11 @@ static bool find_other_names(td__case *of) {
     return true;
 }
 
+/* Whether a share is more than chance. */
+static bool is_above(double share, double chance, double examples) {
+    return share > chance + DEVIATIONS * sqrt(chance * (1 - chance) / fmax(examples, 1));
+}
+
 /* Labels that nothing about their examples tells: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *of) {
     if (find_other_names(of)) {
@@ -44,9 +50,15 @@ static void find_bad_labels_in_loop(td__case *of) {
                  other - same > DIFFERENCE &&
                  td__loop_number(of, "neighbours", "distance") <
                      FARTHER * td__loop_number(of, "validation_neighbours", "distance");
-    bool none = examples > 0 &&
-                same < chance + DEVIATIONS * sqrt(chance * (1 - chance) / fmax(examples, 1)) &&
-                (td__loop_fall(of) < LITTLE || td__has(of, TD__INDEX_OVERFIT_GAP));
+    double told = td__loop_number(of, "neighbours", "told"),
+           most = td__loop_number(of, "neighbours", "most");
+    /* Examples that come but once cannot be learnt by heart. */
+    double fall = td__loop_number(of, "labels", "again") > 0 || !td__loop_has(of, "labels")
+                      ? LITTLE
+                      : LITTLE_OF_NEW;
+    bool none = examples > 0 && !is_above(same, chance, examples) &&
+                !is_above(told, most, examples) &&
+                (td__loop_fall(of) < fall || td__has(of, TD__INDEX_OVERFIT_GAP));
     if ((!apart && !none) || td__loop_is_adversarial(of)) {
         return;
     }
