@@ -3,7 +3,10 @@
 #include "options.h"
 #include "terminal.h"
 
+#include <glob.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help[] =
     "tapedeck diagnose RUN… [OPTION…]\n"
@@ -21,6 +24,8 @@ static const char help[] =
     "  --explain RULE    what a rule reads, computes and advises; without RUN\n"
     "  --fix             write experiment.fixed.yaml into the run's folder\n"
     "  --no-keep         do not write the findings into the run's run.db\n"
+    "  --baseline RUNS   also what is not as in these runs, which went well: folders and globs,\n"
+    "                    separated by commas; the run itself is left out\n"
     "  --json            for programs\n"
     "\n"
     "Exit status 0 when nothing is wrong, 1 when something is.\n"
@@ -28,6 +33,7 @@ static const char help[] =
     "Examples\n"
     "  tapedeck diagnose runs/digits\n"
     "  tapedeck diagnose runs/digits --only 'learning_rate*,dead_relu' --json\n"
+    "  tapedeck diagnose runs/today --baseline 'runs/good-*'\n"
     "  tapedeck diagnose --explain dead_relu\n";
 
 static int explain_rule(const char *name) {
@@ -53,9 +59,12 @@ static int explain_rule(const char *name) {
                   meant ? meant : "", meant ? "'?" : "");
 }
 
+enum { MOST_BASELINES = 256 };
+
 typedef struct settings {
     bool json, no_trial, fix, no_keep;
-    const char *only, *ignore, *explain, *seconds;
+    const char *only, *ignore, *explain, *seconds, *baseline;
+    glob_t good; /* what baseline means */
 } settings;
 
 static bool show_progress(void *user, const char *text) {
@@ -64,6 +73,29 @@ static bool show_progress(void *user, const char *text) {
     (void)snprintf(line, sizeof line, "trying: %s", text);
     terminal_show(line);
     return true;
+}
+
+/* The run itself may be among its baseline's names. */
+static bool is_same_folder(const char *a, const char *b) {
+    struct stat one, other;
+    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* Every folder that --baseline means, once; false, and the reason said, when a part of it means none. */
+static bool expand_baseline(const char *names, glob_t *found) {
+    bool good = true;
+    for (const char *at = names; good && *at;) {
+        size_t length = strcspn(at, ",");
+        char *one = strndup(at, length);
+        good = one && !glob(one, at == names ? 0 : GLOB_APPEND, NULL, found);
+        if (!good) {
+            (void)misuse(&command_diagnose, "--baseline: there is no '%s'", one ? one : "");
+        }
+        free(one);
+        at += length + (at[length] == ',');
+    }
+    return good;
 }
 
 static int diagnose_run(const char *run, const settings *s, bool several) {
@@ -80,6 +112,20 @@ static int diagnose_run(const char *run, const settings *s, bool several) {
                                .no_trial = s->no_trial,
                                .seconds = seconds,
                                .progress = live ? show_progress : NULL};
+    const char *baseline[MOST_BASELINES];
+    for (size_t i = 0; i < s->good.gl_pathc; i++) {
+        if (is_same_folder(run, s->good.gl_pathv[i])) {
+            continue;
+        }
+        if (how.baseline_count == MOST_BASELINES) {
+            return misuse(&command_diagnose, "--baseline: more than %d runs", MOST_BASELINES);
+        }
+        baseline[how.baseline_count++] = s->good.gl_pathv[i];
+    }
+    how.baseline = baseline;
+    if (s->baseline && !how.baseline_count) {
+        return misuse(&command_diagnose, "--baseline: there is no other run than %s itself", run);
+    }
     td_diagnosis *diagnosis = td_diagnose(run, &how, &error);
     if (live) {
         terminal_clear();
@@ -109,10 +155,11 @@ static int diagnose_run(const char *run, const settings *s, bool several) {
 static int run_diagnose(int count, char **arguments) {
     settings s = {0};
     const option options[] = {
-        {.name = "json", .flag = &s.json},       {.name = "no-trial", .flag = &s.no_trial},
-        {.name = "fix", .flag = &s.fix},         {.name = "only", .text = &s.only},
-        {.name = "ignore", .text = &s.ignore},   {.name = "explain", .text = &s.explain},
-        {.name = "seconds", .text = &s.seconds}, {.name = "no-keep", .flag = &s.no_keep},
+        {.name = "json", .flag = &s.json},         {.name = "no-trial", .flag = &s.no_trial},
+        {.name = "fix", .flag = &s.fix},           {.name = "only", .text = &s.only},
+        {.name = "ignore", .text = &s.ignore},     {.name = "explain", .text = &s.explain},
+        {.name = "seconds", .text = &s.seconds},   {.name = "no-keep", .flag = &s.no_keep},
+        {.name = "baseline", .text = &s.baseline},
     };
     if (!parse_options(&command_diagnose, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -124,10 +171,16 @@ static int run_diagnose(int count, char **arguments) {
     if (count < 1) {
         return misuse(&command_diagnose, "expected a run");
     }
+    if (s.baseline && !expand_baseline(s.baseline, &s.good)) {
+        return EXIT_USAGE;
+    }
     int worst = EXIT_GOOD;
     for (int i = 0; i < count; i++) {
         int status = diagnose_run(arguments[i], &s, count > 1);
         worst = status > worst ? status : worst;
+    }
+    if (s.baseline) {
+        globfree(&s.good);
     }
     return worst;
 }

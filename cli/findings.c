@@ -100,6 +100,33 @@ static void print_json_finding(const td_diagnosis_finding *f) {
     printf("}");
 }
 
+/* Only where there was a baseline. */
+static void print_json_unusual(const td_diagnosis *diagnosis) {
+    if (!td_diagnosis_baseline_count(diagnosis)) {
+        return;
+    }
+    printf(", \"baseline\": %zu, \"unusual\": [", td_diagnosis_baseline_count(diagnosis));
+    for (size_t i = 0; i < td_diagnosis_unusual_count(diagnosis); i++) {
+        const td_unusual *u = td_diagnosis_unusual_at(diagnosis, i);
+        printf("%s{\"text\": ", i ? ", " : "");
+        print_text_or_null(u->text);
+        printf(", \"signal\": ");
+        print_text_or_null(u->signal);
+        printf(", \"statistic\": ");
+        print_text_or_null(u->statistic);
+        printf(", \"step\": %lld, \"value\": ", (long long)u->step);
+        print_json_number(u->value);
+        printf(", \"low\": ");
+        print_json_number(u->low);
+        printf(", \"high\": ");
+        print_json_number(u->high);
+        printf(", \"size\": ");
+        print_json_number(u->size);
+        printf("}");
+    }
+    printf("]");
+}
+
 void print_json_diagnosis(const td_diagnosis *diagnosis) {
     const char *const *notes;
     size_t count = td_diagnosis_finding_count(diagnosis);
@@ -113,7 +140,12 @@ void print_json_diagnosis(const td_diagnosis *diagnosis) {
     printf("], \"rules\": %zu, \"skipped\": %zu, ", td_diagnosis_rule_count(diagnosis),
            td_diagnosis_skipped_count(diagnosis));
     print_json_texts("notes", notes, noted);
+    print_json_unusual(diagnosis);
     printf("}\n");
+}
+
+static bool is_broken(const td_unusual *unusual) {
+    return unusual->signal && !isfinite(unusual->size);
 }
 
 size_t count_certain(const td_diagnosis *diagnosis) {
@@ -122,12 +154,15 @@ size_t count_certain(const td_diagnosis *diagnosis) {
         const td_diagnosis_finding *finding = td_diagnosis_finding_at(diagnosis, i);
         certain += finding->confidence > TD_MAYBE;
     }
+    for (size_t i = 0; i < td_diagnosis_unusual_count(diagnosis); i++) {
+        certain += is_broken(td_diagnosis_unusual_at(diagnosis, i));
+    }
     return certain;
 }
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-enum { TITLE = 32, INDENT = 4, LEAST = 40 };
+enum { TITLE = 32, INDENT = 4, LEAST = 40, MOST_UNUSUAL = 16 };
 
 /* Names of layers are anybody's: no escapes for the terminal. */
 static void print_plain(const char *text) {
@@ -220,6 +255,26 @@ static void print_finding(const td_diagnosis_finding *f, bool colour) {
     }
 }
 
+/* What is not as in the runs that went well. */
+static void print_unusual(const td_diagnosis *diagnosis, bool colour) {
+    size_t others = td_diagnosis_baseline_count(diagnosis);
+    size_t count = td_diagnosis_unusual_count(diagnosis);
+    if (!others) {
+        return;
+    }
+    terminal_paint(colour, count ? "33" : "32");
+    (void)fputs(count ? "\u2260" : "\u2713", stdout);
+    terminal_paint(colour, "0");
+    printf(" %s in %zu run%s that went well\n", count ? "not as" : "all as", others,
+           plural((int64_t)others));
+    for (size_t i = 0; i < count && i < MOST_UNUSUAL; i++) {
+        print_line("", td_diagnosis_unusual_at(diagnosis, i)->text);
+    }
+    if (count > MOST_UNUSUAL) {
+        printf("%*s\u2026 and %zu more: --json has all\n", INDENT, "", count - MOST_UNUSUAL);
+    }
+}
+
 void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     const char *const *notes;
     size_t count = td_diagnosis_finding_count(diagnosis);
@@ -244,6 +299,7 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
         printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
                plural((int64_t)others));
     }
+    print_unusual(diagnosis, colour);
     for (size_t i = 0; i < noted; i++) {
         printf("  ");
         print_plain(notes[i]);

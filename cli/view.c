@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static const char help[] =
-    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open]\n"
+    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open] [--write]\n"
     "\n"
     "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
     "a\n"
@@ -18,7 +18,7 @@ static const char help[] =
     "\n"
     "The page is for you alone: it is at 127.0.0.1, and answers only with the token that its "
     "address\n"
-    "has. Nothing is ever written.\n"
+    "has. Nothing is written without --write.\n"
     "\n"
     "  --port N     listen at this port; 0: any free one (default 6464, or any that is free when "
     "that\n"
@@ -27,6 +27,8 @@ static const char help[] =
     "sent\n"
     "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
     "  --no-open    do not open a browser\n"
+    "  --write      tags, notes, stars and the archive, which the page then offers, are kept in "
+    "the runs\n"
     "\n"
     "Examples\n"
     "  tapedeck view\n"
@@ -112,7 +114,8 @@ static int run_view(int count, char **arguments) {
     bool no_open = false;
     const option table[] = {{.name = "port", .text = &port},
                             {.name = "host", .text = &options.host},
-                            {.name = "no-open", .flag = &no_open}};
+                            {.name = "no-open", .flag = &no_open},
+                            {.name = "write", .flag = &options.write}};
     if (!parse_options(&command_view, table, sizeof table / sizeof *table, &count, arguments)) {
         return EXIT_USAGE;
     }

@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     size_t count = td_model_trainable(model.get(), &weights);
     auto learning = td_options<td_optimizer_options>();
     learning.kind = TD_ADAM;
-    learning.learning_rate = 0.02;
+    learning.learning_rate = TD_SET(0.02);
     owned<td_optimizer, td_optimizer_destroy> optimizer(
         td_optimizer_create(&learning, count, weights, &error));
     float first = 0, last = 0;

@@ -56,8 +56,8 @@ int main(void) {
     td_add_dense(e.model, .name = "layer2", .units = 5);
     if (!error.status && !td_model_build(e.model, 2, &error)) {
         size_t count = td_model_trainable(e.model, &weights);
-        e.optimizer = td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .learning_rate = 0.01),
-                                          count, weights, &error);
+        e.optimizer = td_optimizer_create(
+            TD_OPTIMIZER(.kind = TD_ADAM, .learning_rate = TD_SET(0.01)), count, weights, &error);
     }
     printf("step,loss,layer1_mse,error_0,error_1\n");
     for (int i = 1; i <= 10 && e.optimizer && !step(&e, i, &error); i++) {

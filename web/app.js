@@ -1,5 +1,5 @@
 // The page around the pages: which run, which page, time, keys, news.
-import { el, replace, message, nameText, code } from "./dom.js";
+import { el, replace, message, nameText, code, dialog } from "./dom.js";
 import { whole, duration } from "./format.js";
 import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./source.js";
 import { state, go, link, onstate } from "./state.js";
@@ -9,7 +9,7 @@ import { layersPage } from "./layers.js";
 import { layerPage } from "./layer.js";
 import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
-import { triggersPage } from "./triggers.js";
+import { gather, triggersPage } from "./triggers.js";
 import { examplesPage } from "./examples.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
@@ -146,7 +146,6 @@ function contextOf(page) {
         newsListeners,
         list: () => listing,
         fail,
-        marks: () => marksOf(current),
         again: show,
         onclose: (closer) => closers.push(closer),
         onnews: (listener) => newsListeners.push(listener),
@@ -168,10 +167,22 @@ function contextOf(page) {
 function marksOf(context) {
     const run = context.run;
     return [
-        ...(run.events_ || [])
-            .filter((event) => event.kind === "trigger")
-            .map((event) => ({ step: event.step, colour: "#e69f00" })),
-        ...(run.findings || []).map((finding) => ({ step: finding.since, colour: "#d55e00" })),
+        ...gather((run.events_ || []).filter((event) => event.kind === "trigger")).map((event) => ({
+            step: event.first,
+            last: event.last,
+            kind: "trigger",
+            colour: "#e69f00",
+            text: `${event.text.slice(0, 100)}: step ${whole(event.first)}${event.count > 1 ? ` and ${whole(event.count - 1)} more until ${whole(event.last)}` : ""}`,
+        })),
+        ...(run.findings || [])
+            .filter((finding) => finding.since > 0)
+            .map((finding) => ({
+                step: finding.since,
+                last: finding.since,
+                kind: "finding",
+                colour: "#d55e00",
+                text: `${finding.cause.replaceAll("_", " ")}${finding.layer ? ` in ${finding.layer.slice(0, 60)}` : ""}, since step ${whole(finding.since)}`,
+            })),
     ];
 }
 
@@ -207,6 +218,7 @@ async function open() {
     context.table = table;
     context.time = new Time(table.step.length ? table.step[0] : 1, Math.max(run.step, 1));
     context.time.table = table;
+    context.time.marks = marksOf(context);
     document.title = `${run.name.slice(0, 60)} · ${page.title} · tapedeck`;
     drawHeader();
     replace(footer, page.timeless ? "" : scrubber(context.time));
@@ -310,6 +322,7 @@ async function refreshRun(news) {
     if (more || state || judged) {
         await open();
     } else if (grown) {
+        context.time.marks = marksOf(context);
         context.time.grow(run.step);
         context.newsListeners.forEach((listener) => listener(news));
     }
@@ -329,13 +342,6 @@ const keys = [
     ["Esc", "close"],
     ["?", "this list"],
 ];
-
-function dialog(...children) {
-    const box = el("dialog", { onclose: () => box.remove() }, children);
-    document.body.append(box);
-    box.showModal();
-    return box;
-}
 
 function showKeys() {
     dialog(

@@ -1,11 +1,12 @@
 // Lines over time: the mean, a band from least to greatest so that no spike is ever hidden, and marks where
 // something was not finite.
 import { el, nameText, replace, copy } from "./dom.js";
-import { short, exact, ticks, logTicks, tickText } from "./format.js";
+import { short, exact, ticks, logTicks, symlog, symlogTicks, tickText, unitOf, unitText } from "./format.js";
 import { theme, BAD_TEXT } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
-import { timeGestures } from "./time.js";
+import { chartChoice, chartMenu } from "./choices.js";
+import { drawMark, markAt, timeGestures } from "./time.js";
 
 const LEFT = 58,
     RIGHT = 10,
@@ -18,6 +19,7 @@ export class Chart {
         this.time = time;
         this.options = options;
         this.title = options.title;
+        this.unit = unitOf(options.title);
         this.lines = [];
         this.emphasis = null;
         this.canvas = el("canvas", { class: "base" });
@@ -35,7 +37,7 @@ export class Chart {
                 {},
                 options.heading || nameText(options.title),
                 el("span", { class: "note" }),
-                exportMenu(this),
+                exportMenu(this, chartMenu(this)),
             ),
             this.box,
             this.legend,
@@ -48,6 +50,9 @@ export class Chart {
             (x) => this.stepAt(x),
             options.onclick,
         );
+        this.over.addEventListener("pointermove", (event) => {
+            this.over.title = markAt(time, this, event.offsetX)?.text ?? "";
+        });
         this.over.addEventListener("brush", (event) => {
             this.brush = event.detail;
             this.drawOver();
@@ -90,28 +95,73 @@ export class Chart {
         return this.time.fromAxis(this.time.placeAt(share, this.time.domain()));
     }
 
-    range() {
+    // What the values in view are: low, high, the least above zero, and the smallest magnitude but zero.
+    measure() {
         let low = Infinity,
             high = -Infinity,
-            least = Infinity;
+            least = Infinity,
+            small = Infinity;
         for (const line of this.lines) {
             const [from, to] = this.inView(line);
             for (let i = from; i < to; i++) {
-                low = line.min[i] < low ? line.min[i] : low;
-                high = line.max[i] > high ? line.max[i] : high;
-                least = line.min[i] > 0 && line.min[i] < least ? line.min[i] : least;
+                const a = line.min[i],
+                    b = line.max[i];
+                low = a < low ? a : low;
+                high = b > high ? b : high;
+                least = a > 0 && a < least ? a : least;
+                small = a !== 0 && Math.abs(a) < small ? Math.abs(a) : small;
+                small = b !== 0 && Math.abs(b) < small ? Math.abs(b) : small;
             }
         }
-        const log = this.options.log ?? (low > 0 && high / low > 100);
+        return { low, high, least, small };
+    }
+
+    // Without the values far from all others: three times the range from the 5th to the 95th percentile about them.
+    clipped(all) {
+        const values = [];
+        for (const line of this.lines) {
+            const [from, to] = this.inView(line);
+            for (let i = from; i < to; i++) {
+                if (Number.isFinite(line.mean[i])) {
+                    values.push(line.mean[i]);
+                }
+            }
+        }
+        values.sort((a, b) => a - b);
+        const at = (share) => values[Math.round(share * (values.length - 1))],
+            reach = at(0.95) - at(0.05);
+        if (!(reach > 0)) {
+            return all;
+        }
+        const low = Math.max(all.low, at(0.05) - 1.5 * reach),
+            high = Math.min(all.high, at(0.95) + 1.5 * reach);
+        return { ...all, low, high, least: Math.max(all.least, low), outside: low > all.low || high < all.high };
+    }
+
+    range() {
+        const chosen = chartChoice(this.title),
+            all = this.measure(),
+            view = chosen.clip ? this.clipped(all) : all,
+            { low, high, least, small } = view,
+            outside = Boolean(view.outside);
+        if (Number.isFinite(chosen.low) && Number.isFinite(chosen.high) && chosen.high > chosen.low) {
+            const log = chosen.y === "log" && chosen.low > 0;
+            return { log, low: chosen.low, high: chosen.high, outside: all.low < chosen.low || all.high > chosen.high };
+        }
+        if (chosen.y === "symlog" && high >= low) {
+            const size = Math.max(Math.abs(low), Math.abs(high)) || 1;
+            return { symmetric: true, low, high, small: Math.max(Math.min(small, size / 10), size * 1e-6), outside };
+        }
+        const log = chosen.y ? chosen.y === "log" : (this.options.log ?? (low > 0 && high / low > 100));
         if (log && least < Infinity) {
             const pad = (high / least) ** 0.04;
-            return { log: true, low: least / pad, high: high > least ? high * pad : least * 10 };
+            return { log: true, low: least / pad, high: high > least ? high * pad : least * 10, outside };
         }
         if (!(high >= low)) {
             return { log: false, low: 0, high: 1 };
         }
         const pad = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
-        return { log: false, low: low - (low >= 0 && low - pad < 0 ? low : pad), high: high + pad };
+        return { log: false, low: low - (low >= 0 && low - pad < 0 ? low : pad), high: high + pad, outside };
     }
 
     // Which points of a line are in the range that is shown; where there are none, those beside it.
@@ -134,9 +184,13 @@ export class Chart {
         if (!Number.isFinite(value)) {
             return NaN;
         }
-        const share = r.log
-            ? (Math.log10(Math.max(value, r.low * 1e-3)) - Math.log10(r.low)) / (Math.log10(r.high) - Math.log10(r.low))
-            : (value - r.low) / (r.high - r.low);
+        const share = r.symmetric
+            ? (symlog(value, r.small) - symlog(r.low, r.small)) /
+              (symlog(r.high, r.small) - symlog(r.low, r.small) || 1)
+            : r.log
+              ? (Math.log10(Math.max(value, r.low * 1e-3)) - Math.log10(r.low)) /
+                (Math.log10(r.high) - Math.log10(r.low))
+              : (value - r.low) / (r.high - r.low);
         return TOP + (1 - share) * height;
     }
 
@@ -162,24 +216,35 @@ export class Chart {
             this.drawLine(surface, line, this.emphasis && this.emphasis !== line ? 0.25 : 1);
         }
         surface.unclip();
-        this.note.textContent = this.scale.log ? " log" : "";
+        if (!this.options.timeless) {
+            for (const mark of this.time.marks) {
+                const place = (step) => this.xOf(this.time.toAxis(step));
+                drawMark(surface, mark, place(mark.step), place(mark.last), LEFT, width - RIGHT, TOP);
+            }
+        }
+        const r = this.scale;
+        this.note.textContent =
+            (r.symmetric ? " symmetric log" : r.log ? " log" : "") + (r.outside ? " · values outside are cut off" : "");
         this.drawLegend();
     }
 
     drawAxes(surface, colours, width, height) {
-        const r = this.scale;
-        const across = r.log ? logTicks(r.low, r.high, 5) : ticks(r.low, r.high, 4);
+        const across = this.valueTicks();
         for (const tick of across) {
             const y = Math.round(this.yOf(tick)) + 0.5;
             if (y > TOP - 4 && y < height - BOTTOM + 2) {
                 surface.line([LEFT, y, width - RIGHT, y], colours.line, 1);
-                surface.text(LEFT - 6, y, tickText(tick), colours.quiet, "right", 12);
+                surface.text(LEFT - 6, y, unitText(tick, this.unit), colours.quiet, "right", 12);
             }
         }
-        const most = Math.max(2, Math.floor((width - LEFT) / 90));
+        surface.text(LEFT - 6, height - 9, this.time.label(), colours.quiet, "right", 12);
+        const most = Math.max(3, Math.floor((width - LEFT) / 90));
         for (const tick of this.time.ticks(this.time.domain(), most)) {
             const x = this.xOf(tick),
                 edge = x > width - 30;
+            if (x < LEFT + 4) {
+                continue; // there stands what the axis is
+            }
             surface.text(
                 edge ? width - 2 : x,
                 height - 9,
@@ -189,6 +254,16 @@ export class Chart {
                 12,
             );
         }
+    }
+
+    // At least three, where the numbers have room for them.
+    valueTicks() {
+        const { log, symmetric, low, high, small } = this.scale;
+        if (symmetric) {
+            return symlogTicks(low, high, small, 3);
+        }
+        const made = log ? logTicks(low, high, 5) : [];
+        return made.length > 1 ? made : ticks(low, high, 4).filter((tick) => !log || tick > 0);
     }
 
     drawLine(surface, line, alpha) {

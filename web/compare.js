@@ -3,7 +3,7 @@ import { choice, code, el, message, nameText, numeral, replace } from "./dom.js"
 import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
-import { fetchRun, fetchSeries, fetchComparison } from "./source.js";
+import { fetchRun, fetchSeries, fetchComparison, fetchSettings, isReport } from "./source.js";
 import { link, set, value } from "./state.js";
 import { FORMS } from "./layers.js";
 
@@ -14,6 +14,65 @@ function others(context) {
         .filter((id) => known.some((run) => run.id === id));
     const chosen = wanted.includes(value("against")) ? value("against") : wanted[0];
     return { known, wanted, chosen: chosen ?? known[0]?.id };
+}
+
+// What differs in the settings of any number of runs: "key: a → b" for two, a table for more.
+async function differing(runs) {
+    const known = isReport ? {} : (await fetchSettings()).runs,
+        of = (run, key) => known[run.id]?.[key] ?? "–",
+        keys = [...new Set(runs.flatMap((run) => Object.keys(known[run.id] || {})))].filter(
+            (key) => key !== "name" && runs.some((run) => of(run, key) !== of(runs[0], key)),
+        );
+    if (!keys.length) {
+        return el("p", { class: "quiet" }, "No setting differs.");
+    }
+    if (runs.length === 2) {
+        return el(
+            "ul",
+            { class: "changes" },
+            keys.map((key) =>
+                el(
+                    "li",
+                    {},
+                    nameText(key, 80),
+                    ": ",
+                    nameText(of(runs[0], key), 80),
+                    " → ",
+                    el("strong", {}, nameText(of(runs[1], key), 80)),
+                ),
+            ),
+        );
+    }
+    return el(
+        "div",
+        { class: "scroll low", tabindex: 0, role: "region", "aria-label": "settings that differ" },
+        el(
+            "table",
+            {},
+            el(
+                "thead",
+                {},
+                el(
+                    "tr",
+                    {},
+                    el("th", {}, "setting"),
+                    runs.map((run) => el("th", {}, nameText(run.name, 24))),
+                ),
+            ),
+            el(
+                "tbody",
+                {},
+                keys.map((key) =>
+                    el(
+                        "tr",
+                        {},
+                        el("td", {}, nameText(key, 60)),
+                        runs.map((run) => el("td", {}, nameText(of(run, key), 24))),
+                    ),
+                ),
+            ),
+        ),
+    );
 }
 
 function settings(comparison, names) {
@@ -190,7 +249,26 @@ export const comparePage = {
         );
         replace(
             differ,
-            comparison.failed ? "" : [el("h2", {}, "What differs in the experiments"), settings(comparison, names)],
+            el("h2", {}, "What differs in the settings"),
+            await differing([
+                run,
+                ...(wanted.length ? wanted : [chosen]).map((id) => known.find((entry) => entry.id === id)),
+            ]),
+            comparison.failed || !comparison.settings.length
+                ? ""
+                : el(
+                      "details",
+                      { class: "panel" },
+                      el(
+                          "summary",
+                          {},
+                          "line by line, with the environments, of ",
+                          nameText(names[0], 40),
+                          " and ",
+                          nameText(names[1], 40),
+                      ),
+                      settings(comparison, names),
+                  ),
         );
         const common = run.signals
             .map((s) => [s, other.signals.find((o) => o.name === s.name)])

@@ -114,3 +114,10 @@ export function copy(text, node) {
         navigator.clipboard.writeText(text).then(done, () => {});
     }
 }
+
+export function dialog(...children) {
+    const box = el("dialog", { onclose: () => box.remove() }, children);
+    document.body.append(box);
+    box.showModal();
+    return box;
+}

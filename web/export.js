@@ -29,7 +29,7 @@ function fileName(title, ending) {
 }
 
 // chart: { title, rows(): the table it shows, draw(surface): itself, canvas }
-export function exportMenu(chart) {
+export function exportMenu(chart, more) {
     const makers = {
         CSV: () => save(fileName(chart.title, ".csv"), new Blob([csvText(chart.rows())], { type: "text/csv" })),
         PNG: () => {
@@ -58,5 +58,6 @@ export function exportMenu(chart) {
                 name,
             ),
         ),
+        more ?? "",
     );
 }

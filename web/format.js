@@ -88,8 +88,16 @@ export function when(seconds) {
     return seconds > 0 ? new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–";
 }
 
-// Ticks between two numbers, at most so many, at round places.
+// Ticks between two numbers at round places: at most so many, but three at least.
 export function ticks(low, high, most) {
+    let made = roundPlaces(low, high, most);
+    for (let many = most + 1; made.length < 3 && many < most + 8 && high > low; many++) {
+        made = roundPlaces(low, high, many);
+    }
+    return made;
+}
+
+function roundPlaces(low, high, most) {
     const span = high - low;
     if (!(span > 0) || !Number.isFinite(span)) {
         return [low];
@@ -113,14 +121,59 @@ export function tickText(number) {
         : short(number);
 }
 
-// Powers of ten between two positive numbers; 2 and 5 too where there are few.
+// What a metric of this name is measured in, where names are known: "" or a unit. See docs/environment.md.
+export function unitOf(name) {
+    const units = [
+        [/^system\.(cpu|memory|process\.cpu|disk\.used|gpu\.\d+\.(load|memory))$|(percent|_pct)$/, "%"],
+        [/^system\.process\.memory$|bytes$/, "B"],
+        [/^system\.(disk|network)\.(read|written|received|sent)$/, "B/s"],
+        [/\.power$/, "W"],
+        [/\.temperature$/, "°C"],
+        [/(^|[_./])(seconds|step_time|time)$/, "s"],
+    ];
+    return units.find(([pattern]) => pattern.test(name))?.[1] ?? "";
+}
+
+// A tick with its unit: bytes in units of 1024.
+export function unitText(number, unit) {
+    return unit.startsWith("B") ? bytes(number) + unit.slice(1) : tickText(number) + (unit ? ` ${unit}` : "");
+}
+
+// Symmetric logarithm: linear within ±small, logarithmic beyond. Signed data that spans decades has a place.
+export function symlog(value, small) {
+    return Math.sign(value) * Math.log10(1 + Math.abs(value) / small);
+}
+
+// Zero and powers of ten on both sides, at most so many on each.
+export function symlogTicks(low, high, small, most) {
+    const made = low <= 0 && high >= 0 ? [0] : [];
+    for (const [sign, end] of [
+        [1, high],
+        [-1, -low],
+    ]) {
+        const last = Math.floor(Math.log10(Math.max(end, small))),
+            first = Math.ceil(Math.log10(small)),
+            every = Math.max(1, Math.ceil((last - first + 1) / most));
+        for (let power = last; power >= first && end > small; power -= every) {
+            made.push(sign * Number(`1e${power}`));
+        }
+    }
+    return made.filter((tick) => tick >= low && tick <= high).sort((a, b) => a - b);
+}
+
+// Powers of ten between two positive numbers; 2 and 5 too where there are fewer than three.
 export function logTicks(low, high, most) {
+    const made = powers(low, high, most, [1]);
+    return made.length < 3 ? powers(low, high, most, [1, 2, 5]) : made;
+}
+
+function powers(low, high, most, factors) {
     const first = Math.floor(Math.log10(low)),
         last = Math.ceil(Math.log10(high));
     const every = Math.max(1, Math.ceil((last - first) / Math.max(most, 1)));
     const made = [];
     for (let power = first; power <= last; power += every) {
-        for (const factor of last - first <= 2 ? [1, 2, 5] : [1]) {
+        for (const factor of factors) {
             const tick = Number(`${factor}e${power}`);
             if (tick >= low * 0.9999 && tick <= high * 1.0001) {
                 made.push(tick);

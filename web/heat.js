@@ -4,7 +4,7 @@ import { exact, isBad, short, tickText, whole } from "./format.js";
 import { theme, colouring, css, BAD } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
-import { timeGestures } from "./time.js";
+import { drawMark, markAt, timeGestures } from "./time.js";
 
 const RIGHT = 10,
     BOTTOM = 24,
@@ -19,7 +19,6 @@ export class Heat {
         this.options = options;
         this.title = options.title;
         this.rows_ = [];
-        this.marks = [];
         this.row = -1;
         this.canvas = el("canvas", { class: "base" });
         this.over = el("canvas", {
@@ -54,7 +53,11 @@ export class Heat {
             (x) => this.stepAt(x),
             (step, event) => this.click(step, event),
         );
-        this.over.addEventListener("pointermove", (event) => this.pointRow(this.rowAt(event.offsetY)));
+        this.over.addEventListener("pointermove", (event) => {
+            this.pointRow(this.rowAt(event.offsetY));
+            const mark = event.offsetY < MARKS && markAt(this.time, this, event.offsetX);
+            this.over.title = mark ? mark.text : "";
+        });
         this.over.addEventListener("pointerleave", () => this.pointRow(-1));
         this.over.addEventListener("brush", (event) => {
             this.brush = event.detail;
@@ -75,9 +78,8 @@ export class Heat {
         this.observer.disconnect();
     }
 
-    set(rows, marks) {
+    set(rows) {
         this.rows_ = rows.map((row) => ({ ...row, ...held(row, this.time) }));
-        this.marks = marks || [];
         this.redraw();
     }
 
@@ -217,11 +219,8 @@ export class Heat {
             const x = this.left + this.time.shareOf(tick, this.domain()) * plot;
             surface.text(Math.min(x, width - 14), this.height - 10, tickText(tick), page.quiet, "center", 12);
         }
-        for (const mark of this.marks) {
-            const x = this.xOf(mark.step);
-            if (x >= this.left - 1 && x <= width - RIGHT + 1) {
-                surface.area([x - 5, 1, x + 5, 1, x, MARKS - 3], mark.colour || page.accent, 0.9);
-            }
+        for (const mark of this.time.marks) {
+            drawMark(surface, mark, this.xOf(mark.step), this.xOf(mark.last), this.left, width - RIGHT, MARKS - 3);
         }
     }
 

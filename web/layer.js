@@ -1,6 +1,6 @@
 // One layer: everything that was recorded of it, over time and at the scrubbed step.
 import { choice, code, el, message, nameText, numeral, replace } from "./dom.js";
-import { ticks, tickText, whole } from "./format.js";
+import { symlog, symlogTicks, ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
 import { Heat } from "./heat.js";
@@ -10,6 +10,8 @@ import { fetchSeries, fetchHistograms, fetchStats, fetchUnits, fetchTensor, fetc
 import { go, link, value } from "./state.js";
 import { FORMS, layerNames } from "./layers.js";
 import { gallery, pictureOf } from "./tensor.js";
+
+const MOST_RIDGES = 16;
 
 // ---- Quantile bands --------------------------------------------------------------------------------------
 
@@ -28,14 +30,39 @@ class Bands extends Chart {
     }
 }
 
-// How many values of a record are in each of so many bins from low to high.
-function density(record, low, high, count) {
-    const made = new Float64Array(count),
-        width = (high - low) / count;
+// An axis for the values of histograms: that of the bulk, because the tails are a few values. Symmetric logarithmic
+// (small > 0) where the bulk is within a hundredth of it.
+function axisOf(records) {
+    const reach = (q, pick) => pick(...records.map((r) => r.quantiles[q]).filter(Number.isFinite)),
+        [least, greatest] = [reach(0, Math.min), reach(6, Math.max)],
+        bulk = reach(5, Math.max) - reach(1, Math.min),
+        narrow = Math.max(...records.map((r) => Math.abs(r.quantiles[4] - r.quantiles[2]))),
+        size = Math.max(Math.abs(least), Math.abs(greatest)),
+        wide = narrow > 0 && size / narrow > 200;
+    let low = wide ? least : Math.max(least, reach(1, Math.min) - bulk),
+        high = wide ? greatest : Math.min(greatest, reach(5, Math.max) + bulk);
+    if (!(high > low)) {
+        [low, high] = [least - 0.5, greatest + 0.5];
+    }
+    const small = wide ? Math.max(narrow / 2, size * 1e-5) : 0,
+        map = small ? (v) => symlog(v, small) : (v) => v,
+        back = small ? (v) => Math.sign(v) * small * (10 ** Math.abs(v) - 1) : (v) => v,
+        span = map(high) - map(low);
+    return {
+        small,
+        share: (v) => (map(v) - map(low)) / span,
+        at: (share) => back(map(low) + share * span),
+        ticks: (most) => (small ? symlogTicks(low, high, small, 2) : ticks(low, high, most)),
+    };
+}
+
+// How many values of a record are in each of so many bins along an axis.
+function density(record, axis, count) {
+    const made = new Float64Array(count);
     for (let i = 0; i < record.bins.length; i += 3) {
         const [left, right, number] = record.bins.subarray(i, i + 3);
-        const from = (left - low) / width,
-            to = Math.max((right - low) / width, from + 1e-9);
+        const from = axis.share(left) * count,
+            to = Math.max(axis.share(right) * count, from + 1e-9);
         for (let k = Math.max(0, Math.floor(from)); k < Math.min(count, Math.ceil(to)); k++) {
             made[k] += (number * (Math.min(to, k + 1) - Math.max(from, k))) / (to - from);
         }
@@ -55,16 +82,11 @@ class Ridges {
         this.box = el("div", { class: "plot" }, this.canvas);
         this.box.style.height = "240px";
         this.records = [];
+        this.note = el("span", { class: "note" });
         this.element = el(
             "figure",
             { class: "chart" },
-            el(
-                "figcaption",
-                {},
-                el("span", {}, "distributions"),
-                el("span", { class: "note" }, "each line is a step; the scrubbed one is marked"),
-                exportMenu(this),
-            ),
+            el("figcaption", {}, el("span", {}, "distributions"), this.note, exportMenu(this)),
             this.box,
         );
         this.observer = new ResizeObserver(() => this.draw(this.screen));
@@ -77,17 +99,14 @@ class Ridges {
         this.stop();
     }
 
+    // The latest sixteen of them, evenly over the run: more lie on top of each other.
     set(records) {
-        this.records = records;
-        const low = Math.min(...records.map((r) => r.quantiles[0])),
-            high = Math.max(...records.map((r) => r.quantiles[6]));
-        const reach = (q, pick) => pick(...records.map((r) => r.quantiles[q]));
-        // The tails are a few values: the axis is that of the bulk, and says so.
-        this.low = Math.max(low, reach(1, Math.min) - (reach(5, Math.max) - reach(1, Math.min)));
-        this.high = Math.min(high, reach(5, Math.max) + (reach(5, Math.max) - reach(1, Math.min)));
-        if (!(this.high > this.low)) {
-            [this.low, this.high] = [low - 0.5, high + 0.5];
-        }
+        const every = Math.max(1, (records.length - 1) / (MOST_RIDGES - 1));
+        this.records = records.filter((record, i) => i === Math.round(Math.round(i / every) * every));
+        this.axis = axisOf(this.records);
+        this.note.textContent = this.axis.small
+            ? "symmetric logarithmic; the scrubbed step is marked"
+            : "the scrubbed step is marked";
         this.draw(this.screen);
     }
 
@@ -103,31 +122,26 @@ class Ridges {
             return;
         }
         const plot = width - left - 66,
-            x = (v) => left + ((v - this.low) / (this.high - this.low)) * plot;
-        for (const tick of ticks(this.low, this.high, Math.max(2, Math.floor(plot / 90)))) {
+            x = (v) => left + this.axis.share(v) * plot;
+        for (const tick of this.axis.ticks(Math.max(3, Math.floor(plot / 90)))) {
             surface.text(x(tick), height - 9, tickText(tick), page.quiet, "center", 12);
         }
         const scrubbed = this.records.reduce((best, record, i) => (record.step <= this.time.step ? i : best), 0);
         const room = height - bottom - 60;
         this.records.forEach((record, i) => {
             const base = 58 + (room * (i + 1)) / this.records.length,
-                all = density(record, this.low, this.high, count),
+                all = density(record, this.axis, count),
                 most = Math.max(...all) || 1,
-                points = [x(this.low), base];
+                points = [left, base],
+                own = i === scrubbed,
+                colour = own ? page.accent : css(scales.viridis, 0.1 + (0.6 * i) / this.records.length);
             all.forEach((number, k) =>
-                points.push(
-                    x(this.low + ((k + 0.5) / count) * (this.high - this.low)),
-                    base - 54 * Math.sqrt(number / most),
-                ),
+                points.push(left + ((k + 0.5) / count) * plot, base - 54 * Math.sqrt(number / most)),
             );
-            points.push(x(this.high), base);
-            surface.area(points, page.back, 0.85);
-            const own = i === scrubbed;
-            surface.line(
-                points,
-                own ? page.accent : css(scales.viridis, 0.1 + (0.6 * i) / this.records.length),
-                own ? 2.2 : 1,
-            );
+            points.push(left + plot, base);
+            surface.area(points, page.back, 1);
+            surface.area(points, colour, own ? 0.55 : 0.3);
+            surface.line(points, colour, own ? 2.2 : 1);
             if (own || i === 0 || i === this.records.length - 1) {
                 surface.text(
                     width - 4,
@@ -167,21 +181,16 @@ function drawHistogram(canvas, record) {
     if (!record || !record.bins.length) {
         return;
     }
-    const [low, , , , , , high] = record.quantiles,
-        q05 = record.quantiles[1],
-        q95 = record.quantiles[5],
-        reach = q95 - q05 || Math.abs(q95) || 1;
-    const from = Math.max(low, q05 - reach),
-        to = Math.min(high, q95 + reach),
-        x = (v) => 8 + ((v - from) / (to - from || 1)) * (width - 16);
-    const bins = density(record, from, to, 64),
+    const axis = axisOf([record]),
+        x = (v) => 8 + axis.share(v) * (width - 16),
+        bins = density(record, axis, 64),
         most = Math.max(...bins) || 1,
         wide = (width - 16) / bins.length;
     bins.forEach((count, i) => {
         const tall = Math.sqrt(count / most) * (height - 30);
         screen.rect(8 + i * wide, height - 22 - tall, wide - 1, tall, categories[0]);
     });
-    for (const tick of ticks(from, to, Math.max(2, Math.floor(width / 90)))) {
+    for (const tick of axis.ticks(Math.max(3, Math.floor(width / 90)))) {
         screen.text(x(tick), height - 9, tickText(tick), page.quiet, "center", 12);
     }
 }
@@ -208,7 +217,7 @@ function signalPanel(context, signal) {
         title,
         signal.parameter ? el("span", { class: "quiet" }, " ", nameText(signal.parameter)) : "",
     );
-    const box = el("section", { "aria-label": signal.name }, heading),
+    const box = el("details", { open: true, class: "panel", "aria-label": signal.name }, el("summary", {}, heading)),
         loads = [];
     if (signal.forms & FORMS.stats) {
         const chart = new Chart(time, { title: `${signal.name} norm`, heading: el("span", {}, "norm"), height: 130 });
@@ -552,32 +561,7 @@ export const layerPage = {
             signals.unshift(...signals.splice(first, 1));
         }
         const about = (run.network || []).find((entry) => entry.name === layer);
-        const chips =
-            names.length > 60
-                ? choice(
-                      "layer",
-                      names.map((name) => [name, name.slice(0, 80)]),
-                      layer,
-                      (name) => go("layer", run.id, { layer: name }),
-                  )
-                : el(
-                      "ul",
-                      { class: "chips", "aria-label": "layers" },
-                      names.map((name) =>
-                          el(
-                              "li",
-                              {},
-                              el(
-                                  "a",
-                                  {
-                                      href: link("layer", run.id, { layer: name }),
-                                      "aria-current": name === layer ? "true" : null,
-                                  },
-                                  nameText(name, 40),
-                              ),
-                          ),
-                      ),
-                  );
+        const chips = layerPicker(run, names, layer);
         const panels = [
             statsTable(context, signals),
             ratioPanel(context, signals),
@@ -601,8 +585,89 @@ export const layerPage = {
             panels.map((panel) => panel.element),
             signals.length > 24 ? el("p", { class: "quiet" }, `24 of ${signals.length} signals; search with /`) : "",
         );
-        const load = () => Promise.all(panels.map((panel) => panel.load())).catch(context.fail);
+        const { load, close } = whenVisible(panels, context.fail);
+        context.onclose(close);
         context.onrange(load);
-        await load();
     },
 };
+
+// Loads panels when they come into sight, and those in sight again when the range has changed.
+function whenVisible(panels, fail) {
+    const known = new Map(panels.map((panel) => [panel.element, { panel, stale: true, visible: false }]));
+    const load = (entry) => {
+        entry.stale = false;
+        return entry.panel.load().catch(fail);
+    };
+    const observer = new IntersectionObserver(
+        (entries) => {
+            for (const { target, isIntersecting } of entries) {
+                const entry = known.get(target);
+                entry.visible = isIntersecting;
+                if (isIntersecting && entry.stale) {
+                    load(entry);
+                }
+            }
+        },
+        { rootMargin: "300px" },
+    );
+    known.forEach((entry, element) => observer.observe(element));
+    return {
+        close: () => observer.disconnect(),
+        load: () =>
+            known.forEach((entry) => {
+                entry.stale = true;
+                if (entry.visible) {
+                    load(entry);
+                }
+            }),
+    };
+}
+
+// Stays on top: the layer before and after, and all of them.
+function layerPicker(run, names, layer) {
+    const at = names.indexOf(layer),
+        open = (name) => go("layer", run.id, { layer: name });
+    const beside = (by, text, label) =>
+        el(
+            "button",
+            {
+                type: "button",
+                "aria-label": label,
+                title: names[at + by] ?? "",
+                disabled: names[at + by] === undefined,
+                onclick: () => open(names[at + by]),
+            },
+            text,
+        );
+    return el(
+        "div",
+        { class: "picker" },
+        beside(-1, "◀", "previous layer"),
+        beside(1, "▶", "next layer"),
+        names.length > 24
+            ? choice(
+                  "layer",
+                  names.map((name) => [name, name.slice(0, 80)]),
+                  layer,
+                  open,
+              )
+            : el(
+                  "ul",
+                  { class: "chips", "aria-label": "layers" },
+                  names.map((name) =>
+                      el(
+                          "li",
+                          {},
+                          el(
+                              "a",
+                              {
+                                  href: link("layer", run.id, { layer: name }),
+                                  "aria-current": name === layer ? "true" : null,
+                              },
+                              nameText(name, 40),
+                          ),
+                      ),
+                  ),
+              ),
+    );
+}

@@ -3,6 +3,7 @@ import { el, replace, choice, toggle, message, code, nameText } from "./dom.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf, smoothed } from "./chart.js";
 import { Heat } from "./heat.js";
+import { pinned } from "./choices.js";
 import { fetchHeat, fetchSeries } from "./source.js";
 import { go, set, value, number } from "./state.js";
 import { verdictLine } from "./verdict.js";
@@ -80,7 +81,9 @@ export function metricGroups(signals) {
     return [...groups].map(([title, members]) => ({ title, signals: members }));
 }
 
-const isValidation = (name) => /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+export function isValidation(name) {
+    return /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+}
 
 export function metricsPanel(context, filter) {
     const { run, time } = context,
@@ -130,9 +133,11 @@ export function metricsPanel(context, filter) {
         { rootMargin: "200px" },
     );
     const build = () => {
-        const groups = metricGroups(
-            run.signals.filter((s) => !filter() || s.name.toLowerCase().includes(filter().toLowerCase())),
-        );
+        const pins = pinned(),
+            rank = (group) => (pins.includes(group.title) ? pins.indexOf(group.title) : pins.length),
+            groups = metricGroups(
+                run.signals.filter((s) => !filter() || s.name.toLowerCase().includes(filter().toLowerCase())),
+            ).sort((a, b) => rank(a) - rank(b));
         for (const [, { chart }] of charts) {
             chart.remove();
         }
@@ -228,8 +233,8 @@ export function heatPanel(context) {
             to = Math.ceil(time.to),
             columns = Math.max(1, Math.min(to - from + 1, Math.round(heat.width - heat.left), 1200));
         const rows = [];
-        for (let i = 0; i < signals.length && mine === turn; i += 32) {
-            const part = signals.slice(i, i + 32),
+        for (let i = 0; i < signals.length && mine === turn; i += 64) {
+            const part = signals.slice(i, i + 64),
                 got = await fetchHeat(
                     run.id,
                     part.map((s) => s.id),
@@ -253,7 +258,7 @@ export function heatPanel(context) {
                         ` ${stat} of ${Object.fromEntries(kinds)[kind()]}, output on top, input at the bottom`,
                     ),
                 );
-                heat.set(rows, context.marks());
+                heat.set(rows);
             }
         }
     };

@@ -156,8 +156,8 @@ export const networkPage = {
             const signals = layerSignals(run, kind()),
                 columns = Math.min(800, time.last - time.first + 1);
             rows = [];
-            for (let i = 0; i < signals.length; i += 32) {
-                const part = signals.slice(i, i + 32),
+            for (let i = 0; i < signals.length; i += 64) {
+                const part = signals.slice(i, i + 64),
                     got = await fetchHeat(
                         run.id,
                         part.map((s) => s.id),

@@ -97,6 +97,21 @@ export function fetchRuns() {
     return json("runs");
 }
 
+// { runs: { run id: { "train.epochs": "3", … } } }
+export function fetchSettings() {
+    return json("settings");
+}
+
+// Keeps tags, notes, a star or the archive's mark in the run; the viewer needs --write.
+export async function saveRemark(run, key, text) {
+    const target = `/api/note?run=${run}&key=${key}&value=${encodeURIComponent(text)}`,
+        response = await fetch(target, { method: "POST" });
+    if (!response.ok) {
+        const said = await response.text();
+        throw new Error(said.startsWith("{") ? JSON.parse(said).error : said);
+    }
+}
+
 export async function fetchRun(run) {
     return json("run", { run });
 }
@@ -141,17 +156,44 @@ function cut(data, start, count) {
     return { count, first: part(0), last: part(1), mean: part(2), min: part(3), max: part(4), bad: part(5) };
 }
 
+const gathering = new Map();
+
+// Requests that are made in one moment and differ in one item only become one: ask(items) gives a result for each.
+function together(key, item, ask) {
+    return new Promise((resolve, reject) => {
+        if (!gathering.has(key)) {
+            const entries = [];
+            gathering.set(key, entries);
+            queueMicrotask(async () => {
+                gathering.delete(key);
+                try {
+                    const results = await ask(entries.map((entry) => entry.item));
+                    entries.forEach((entry, i) => entry.resolve(results[i]));
+                } catch (error) {
+                    entries.forEach((entry) => entry.reject(error));
+                }
+            });
+        }
+        gathering.get(key).push({ item, resolve, reject });
+    });
+}
+
+function pieces(list, size) {
+    return Array.from({ length: Math.ceil(list.length / size) }, (unused, i) => list.slice(i * size, (i + 1) * size));
+}
+
 // Lines of several signals: { first, last, mean, min, max, bad, values } each, in the order of signals.
 export async function fetchSeries(run, signals, stat, from, to, points) {
-    if (isReport || signals.length > 64) {
-        const size = isReport ? 1 : 64,
-            parts = [];
-        for (let i = 0; i < signals.length; i += size) {
-            parts.push(fetchPart(run, signals.slice(i, i + size), stat, from, to, points));
-        }
-        return (await Promise.all(parts)).flat();
+    const ask = async (ids, size) =>
+        (await Promise.all(pieces(ids, size).map((part) => fetchPart(run, part, stat, from, to, points)))).flat();
+    if (isReport) {
+        return ask(signals, 1);
     }
-    return fetchPart(run, signals, stat, from, to, points);
+    points = Math.ceil((points || 1024) / 256) * 256;
+    return together(`series ${run} ${stat} ${from} ${to} ${points}`, signals, async (lists) => {
+        const all = await ask(lists.flat(), 64);
+        return lists.map((list) => all.splice(0, list.length));
+    });
 }
 
 async function fetchPart(run, signals, stat, from, to, points) {
@@ -271,19 +313,31 @@ export async function fetchStats(run, signals, step) {
 
 // [{ step, quantiles (0 5 25 50 75 95 100 %), bins: [left, right, count, …] }]
 export async function fetchHistograms(run, signal, from, to, most, bins) {
-    const { head, data } = await binary("histograms", { run, signal, from, to, most, bins: bins ? 1 : 0 });
-    let at = 0;
-    return head.records
-        .map(([step, count]) => {
-            const record = {
-                step,
-                quantiles: data.subarray(at, at + 7),
-                bins: data.subarray(at + 7, at + 7 + 3 * count),
-            };
-            at += 7 + 3 * count;
-            return record;
-        })
-        .filter((record) => (from === undefined || record.step >= from) && (to === undefined || record.step <= to));
+    const parameters = { run, from, to, most, bins: bins ? 1 : 0 },
+        ask = async (ids) => {
+            const { head, data } = await binary("histograms", { ...parameters, signals: ids.join(",") }),
+                position = { at: 0 };
+            return head.signals.map((records) => cutHistograms(records, data, position));
+        };
+    const records = isReport
+        ? await binary("histograms", { ...parameters, signal }).then(({ head, data }) =>
+              cutHistograms(head.records, data, { at: 0 }),
+          )
+        : await together(`histograms ${Object.values(parameters)}`, signal, async (ids) =>
+              (await Promise.all(pieces(ids, 64).map(ask))).flat(),
+          );
+    return records.filter(
+        (record) => (from === undefined || record.step >= from) && (to === undefined || record.step <= to),
+    );
+}
+
+// records: [step, number of bins] each; position.at moves on.
+function cutHistograms(records, data, position) {
+    return records.map(([step, count]) => {
+        const at = position.at;
+        position.at += 7 + 3 * count;
+        return { step, quantiles: data.subarray(at, at + 7), bins: data.subarray(at + 7, at + 7 + 3 * count) };
+    });
 }
 
 export async function fetchTensor(run, signal, step, at) {

@@ -14,6 +14,7 @@ export class Time {
         this.following = !value("step");
         this.hover = null;
         this.table = null;
+        this.marks = []; // { step, last, kind, colour, text }: findings and triggers
         this.axis = value("x", "step");
         this.log = value("xlog") === "1";
         this.listeners = new Set();
@@ -160,7 +161,10 @@ export class Time {
 
     // Round places on the axis, at most so many.
     ticks([low, high], most) {
-        return this.log ? logTicks(Math.max(low, 1), Math.max(high, 2), most) : ticks(low, high, most);
+        if (this.log) {
+            return logTicks(Math.max(low, 1), Math.max(high, 2), most);
+        }
+        return ticks(low, high, most);
     }
 
     // The axes that this run has: epochs only where they are known.
@@ -170,7 +174,19 @@ export class Time {
     }
 
     label() {
-        return { step: "step", epoch: "epoch", time: "seconds" }[this.axis] + (this.log ? " (log)" : "");
+        return { step: "step", epoch: "epoch", time: "s" }[this.axis] + (this.log ? ", log" : "");
+    }
+
+    // Zooms by a factor about a step, or moves the range by a share of itself.
+    scale(about, factor) {
+        const low = about - (about - this.from) * factor,
+            high = about + (this.to - about) * factor;
+        this.zoom(Math.max(this.first, low), Math.min(this.last, high));
+    }
+
+    pan(share) {
+        const by = Math.max(this.first - this.from, Math.min(this.last - this.to, share * (this.to - this.from)));
+        this.zoom(this.from + by, this.to + by);
     }
 }
 
@@ -198,6 +214,51 @@ function slope(xs, ys, i) {
     return xs[i + 1] > xs[i] ? (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i]) : 0;
 }
 
+// A mark above a chart: a triangle for a finding, a diamond for a trigger, with a line for as long as it held.
+export function drawMark(surface, mark, x, end, left, right, tall) {
+    if (end < left - 1 || x > right + 1) {
+        return;
+    }
+    const from = Math.max(x, left),
+        half = tall / 2;
+    if (end > x + 6) {
+        surface.rect(from, half - 1, Math.min(end, right) - from, 2, mark.colour, 0.6);
+    }
+    surface.area(
+        mark.kind === "finding"
+            ? [from - 5, 0, from + 5, 0, from, tall]
+            : [from, 0, from + half, half, from, tall, from - half, half],
+        mark.colour,
+        0.95,
+    );
+}
+
+// The mark near a pixel of a chart that places steps by xOf; undefined when there is none.
+export function markAt(time, chart, x) {
+    const near = (mark) => {
+        const place = chart.xOf(chart.lines ? time.toAxis(mark.step) : mark.step);
+        return Math.abs(place - x) < 6;
+    };
+    return time.marks.find((mark) => mark.kind === "finding" && near(mark)) || time.marks.find(near);
+}
+
+// The marks above the slider: a button each, which goes there.
+function markButtons(time) {
+    const span = time.last - time.first || 1,
+        shown = time.marks.length > 60 ? time.marks.filter((mark) => mark.kind === "finding") : time.marks;
+    return shown.slice(0, 60).map((mark) => {
+        const button = el("button", {
+            type: "button",
+            class: `mark ${mark.kind}`,
+            title: mark.text,
+            "aria-label": mark.text,
+            onclick: () => time.scrub(mark.step, true),
+        });
+        button.style.left = `${(100 * (mark.step - time.first)) / span}%`;
+        return button;
+    });
+}
+
 // The bar at the bottom: play, a slider, the step.
 export function scrubber(time) {
     const slider = el("input", {
@@ -209,7 +270,9 @@ export function scrubber(time) {
         class: "slider",
         oninput: () => time.scrub(Number(slider.value)),
     });
-    const button = el("button", { type: "button", class: "play", onclick: () => time.play() });
+    const button = el("button", { type: "button", class: "play", onclick: () => time.play() }),
+        marks = el("div", { class: "marks" });
+    let marked = "";
     const label = el("output", { class: "step" });
     const zoomed = el("button", {
         type: "button",
@@ -234,7 +297,7 @@ export function scrubber(time) {
         move(-1),
         button,
         move(1),
-        slider,
+        el("div", { class: "track" }, marks, slider),
         label,
         zoomed,
     );
@@ -242,6 +305,11 @@ export function scrubber(time) {
         slider.min = time.first;
         slider.max = time.last;
         slider.value = time.step;
+        const now = `${time.last} ${time.marks.length}`;
+        if (now !== marked) {
+            marked = now;
+            replace(marks, markButtons(time));
+        }
         button.textContent = time.timer ? "Pause" : "Play";
         button.setAttribute("aria-pressed", time.timer ? "true" : "false");
         replace(label, `step ${whole(time.step)}`, time.following ? el("span", { class: "quiet" }, " · follows") : "");
@@ -292,5 +360,21 @@ export function timeGestures(node, time, plot, step, onclick) {
     node.addEventListener("pointercancel", () => {
         start = null;
     });
+    // The wheel alone scrolls the page; with Ctrl it zooms, with Shift, or sideways, it moves.
+    node.addEventListener(
+        "wheel",
+        (event) => {
+            const across = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+            if (event.ctrlKey || document.fullscreenElement) {
+                time.scale(step(event.offsetX), Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))));
+            } else if (Math.abs(across) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
+                time.pan(across / 600);
+            } else {
+                return;
+            }
+            event.preventDefault();
+        },
+        { passive: false },
+    );
     node.addEventListener("dblclick", () => time.unzoom());
 }

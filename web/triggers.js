@@ -8,7 +8,7 @@ import { link, set, number } from "./state.js";
 import { FORMS, metricGroups } from "./layers.js";
 
 // Firings that follow each other closely are one event: { first, last, text, count }
-function gather(events) {
+export function gather(events) {
     const made = [];
     for (const event of events) {
         const before = made[made.length - 1];

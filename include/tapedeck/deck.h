@@ -170,7 +170,8 @@ typedef struct td_record {
     X(DEGRADE, "degrade")       /* records were written in a smaller form */                       \
     X(HISTORY, "history")       /* steps before a trigger that no longer fitted */                 \
     X(OVERHEAD, "overhead")     /* the overhead budget made the deck record less, or more again */ \
-    X(SINK_ERROR, "sink error") /* a sink failed; said once for each sink */
+    X(SINK_ERROR, "sink error") /* a sink failed; said once for each sink */                       \
+    X(ALERT, "alert")           /* an alert was raised; count 0: it could not be delivered */
 
 typedef enum td_event_kind {
 #define TD_EVENT_MEMBER(name, text) TD_EVENT_##name,
@@ -382,6 +383,26 @@ typedef struct td_track {
  * .when does not parse, TD_NOT_FOUND for an unknown sink, a sink's own error when it cannot open.
  */
 TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_error *error);
+
+/* Whom to tell, once, when a condition holds for the first time; or, without one, of every cause that
+ * td_deck_raise is given, once each. What happened is one line of JSON: {"text", "run", "cause", "message",
+ * "epoch", "step", "time"}. */
+typedef struct td_alert {
+    size_t size;      /* sizeof(td_alert) */
+    const char *when; /* as a track's; NULL: for td_deck_raise */
+    const char *const
+        *run; /* a program and its arguments, NULL at the end, started without a shell; the
+                             * JSON is its standard input. NULL: none */
+    const char *webhook; /* an http or https address that the JSON is sent to (POST, by the program
+                             * curl), or $NAME: the environment variable that has it; NULL: none */
+} td_alert;
+/* Everything in alert is copied. Its program is started by the writer thread; nothing waits for it, except
+ * that closing the deck gives it five seconds. One that fails is an error of td_deck_flush or
+ * td_deck_close, and an event. */
+TD_API td_status td_deck_alert(td_deck *deck, const td_alert *alert, td_error *error);
+/* Tells all alerts without a condition of a cause ("vanishing_gradient") that was not raised before (up to
+ * 256 of them), and makes it an event of the run. */
+TD_API td_status td_deck_raise(td_deck *deck, const char *cause, const char *text);
 
 /* A signal of a deck: its name, looked up once. Valid until td_deck_close. */
 typedef struct td_signal td_signal;

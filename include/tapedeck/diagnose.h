@@ -97,6 +97,8 @@ typedef struct td_diagnose_options {
     double seconds;            /* most that trials may take together; 0: 60 */
     bool (*progress)(void *user, const char *text); /* told of each trial; false stops them */
     void *user;
+    const char *const *baseline; /* runs that went well: what is not as in them is told */
+    size_t baseline_count;
 } td_diagnose_options;
 
 /* Of a run's folder, or a folder of event files. options may be NULL. NULL on failure. */
@@ -158,6 +160,22 @@ TD_API size_t td_diagnosis_finding_count(const td_diagnosis *diagnosis);
  * owned by the diagnosis. */
 TD_API const td_diagnosis_finding *td_diagnosis_finding_at(const td_diagnosis *diagnosis,
                                                            size_t index);
+/* Something that is not as in the runs that went well. */
+typedef struct td_unusual {
+    const char *text;        /* a sentence */
+    const char *signal;      /* NULL: a setting of the experiment */
+    const char *statistic;   /* "norm"; NULL: the number itself */
+    int64_t step;            /* the first where it is so; 0: none in particular */
+    double value, low, high; /* here, and the least and greatest of the others; NaN: none */
+    double size; /* how far outside, in widths of what is usual; infinite: what always held */
+} td_unusual;
+/* Only with a baseline; settings first, then what held in all of those runs and does not hold here, then
+ * numbers, those that are farthest off first. */
+TD_API size_t
+td_diagnosis_baseline_count(const td_diagnosis *diagnosis); /* runs it was compared with */
+TD_API size_t td_diagnosis_unusual_count(const td_diagnosis *diagnosis);
+/* NULL when index is not below the count. Owned by the diagnosis. */
+TD_API const td_unusual *td_diagnosis_unusual_at(const td_diagnosis *diagnosis, size_t index);
 /* Rules that ran. */
 TD_API size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis);
 /* Rules that could not run because the run does not have what they read; notes say what that is. */

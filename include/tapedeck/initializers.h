@@ -44,19 +44,19 @@ typedef enum td_distribution {
     TD_DISTRIBUTION_UNIFORM
 } td_distribution;
 
-/* .kernel_initializer = {.kind = TD_RANDOM_NORMAL, .stddev = 0.02}. 0 selects the default,
- * as everywhere; pass TD_ZERO for an explicit zero. */
+/* .kernel_initializer = {.kind = TD_RANDOM_NORMAL, .stddev = TD_SET(0.02)} */
 typedef struct td_initializer {
     td_initializer_kind kind;
     td_fan mode;                  /* variance_scaling */
     td_distribution distribution; /* variance_scaling */
-    double mean, stddev;          /* random_normal, truncated_normal: 0, 0.05 */
-    double minval, maxval;        /* random_uniform: -0.05, 0.05 */
-    double scale;                 /* variance_scaling: 1 */
-    double gain;                  /* orthogonal, identity: 1 */
-    double value;                 /* constant: 0 */
-    int64_t seed;                 /* of all that are random; equal seeds, equal numbers */
-    bool seeded;                  /* there is a seed: the model's and the name do not count */
+    double mean;                  /* random_normal, truncated_normal */
+    td_number stddev;             /* likewise: 0.05 */
+    td_number minval, maxval;     /* random_uniform: -0.05, 0.05 */
+    td_number scale;              /* variance_scaling: 1 */
+    td_number gain;               /* orthogonal, identity: 1 */
+    double value;                 /* constant */
+    td_number
+        seed; /* a whole number: of all that are random, instead of the model's and the name */
 } td_initializer;
 
 /* "he_normal"; NULL for a value that is no kind. */

@@ -1,7 +1,8 @@
 /* Layers: their kinds, and the options of each.
  *
- * Names, defaults, equations and parameter layouts are Keras's. In every option struct zero means
- * the default; where a number's default is not 0, use TD_ZERO to pass an explicit zero. */
+ * Names, defaults, equations and parameter layouts are Keras's. A field that is left out (zero, NULL,
+ * false) has its default. Where 0 is a possible value and not the default, the field is a td_number:
+ * .momentum = TD_SET(0). */
 #ifndef TAPEDECK_LAYERS_H
 #define TAPEDECK_LAYERS_H
 
@@ -146,8 +147,7 @@ typedef struct td_conv2d_layer {
     td_initializer kernel_initializer;
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
-    int64_t output_padding[2]; /* conv2d_transpose */
-    bool output_padding_given; /* output_padding is explicit, also 0, 0: smaller than without one */
+    td_number output_padding[2]; /* conv2d_transpose: with {TD_SET(0)} smaller than without one */
 } td_conv2d_layer;
 /* kernel (size, in / groups, filters); the second of each pair is not used */
 typedef td_conv2d_layer td_conv1d_layer;
@@ -214,8 +214,7 @@ typedef struct td_conv3d_layer {
     td_initializer kernel_initializer;
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
-    int64_t output_padding[3]; /* conv3d_transpose */
-    bool output_padding_given; /* output_padding is explicit, also where it is 0, 0, 0 */
+    td_number output_padding[3]; /* conv3d_transpose */
 } td_conv3d_layer;
 /* kernel (depth, height, width, filters / groups, in) */
 typedef td_conv3d_layer td_conv3d_transpose_layer;
@@ -267,7 +266,7 @@ typedef td_zero_padding1d_layer td_cropping1d_layer;
 /* x * scale + offset */
 typedef struct td_rescaling_layer {
     TD_LAYER_FIELDS
-    double scale; /* 1 */
+    td_number scale; /* 1 */
     double offset;
 } td_rescaling_layer;
 
@@ -386,14 +385,14 @@ typedef struct td_unit_normalization_layer {
 /* scale (channels): x * scale / sqrt(mean of x^2 over the last axis + epsilon) */
 typedef struct td_rms_normalization_layer {
     TD_LAYER_FIELDS
-    double epsilon; /* 1e-6 */
+    td_number epsilon; /* 1e-6 */
 } td_rms_normalization_layer;
 
 /* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
 typedef struct td_batch_normalization_layer {
     TD_LAYER_FIELDS
-    double momentum;                            /* 0.99 */
-    double epsilon;                             /* 1e-3 */
+    td_number momentum;                         /* 0.99 */
+    td_number epsilon;                          /* 1e-3 */
     bool no_scale;                              /* no gamma; key `scale`, the other way round */
     bool no_center;                             /* no beta; key `center` */
     td_initializer gamma_initializer;           /* ones */
@@ -405,7 +404,7 @@ typedef struct td_batch_normalization_layer {
 /* gamma, beta (channels) */
 typedef struct td_layer_normalization_layer {
     TD_LAYER_FIELDS
-    double epsilon; /* 1e-3 */
+    td_number epsilon; /* 1e-3 */
     bool no_scale;
     bool no_center;
     td_initializer gamma_initializer; /* ones */
@@ -415,8 +414,8 @@ typedef struct td_layer_normalization_layer {
 /* gamma, beta (channels): each example's channels in groups, normalized over positions too */
 typedef struct td_group_normalization_layer {
     TD_LAYER_FIELDS
-    int64_t groups; /* 32; -1: one for each channel */
-    double epsilon; /* 1e-3 */
+    int64_t groups;    /* 32; -1: one for each channel */
+    td_number epsilon; /* 1e-3 */
     bool no_scale;
     bool no_center;
     td_initializer gamma_initializer; /* ones */
@@ -438,9 +437,8 @@ typedef struct td_lstm_layer {
     int64_t units;
     bool return_sequences;
     bool go_backwards;
-    td_activation activation;           /* tanh */
-    td_activation recurrent_activation; /* sigmoid; lstm, gru */
-    bool linear;                        /* the activation is linear after all */
+    td_number activation;           /* a td_activation: tanh */
+    td_number recurrent_activation; /* a td_activation: sigmoid; lstm, gru */
     bool no_bias;
     bool no_unit_forget_bias; /* lstm: the forget gate's bias does not start at 1 */
     bool reset_before;        /* gru; key `reset_after`, the other way round */
@@ -448,7 +446,6 @@ typedef struct td_lstm_layer {
     td_initializer recurrent_initializer; /* orthogonal */
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
-    bool linear_gates;        /* the recurrent activation is linear after all */
     double dropout;           /* in training, of the input: the same features at all steps */
     double recurrent_dropout; /* of the state that the gates read: the same units at all steps */
 } td_lstm_layer;
@@ -459,15 +456,13 @@ typedef td_lstm_layer td_gru_layer;
 typedef struct td_activation_layer {
     TD_LAYER_FIELDS
     td_activation function;
-    double alpha;     /* of leaky_relu (0.2) and elu (1) */
-    bool alpha_given; /* alpha is explicit, also where it is 0, as with TD_ZERO */
+    td_number alpha; /* of leaky_relu (0.2) and elu (1) */
 } td_activation_layer;
 
 /* x above the threshold, at most max_value; below it negative_slope * (x - threshold). */
 typedef struct td_relu_layer {
     TD_LAYER_FIELDS
-    double max_value;
-    bool max_given; /* without it there is no maximum */
+    td_number max_value; /* left out: there is no maximum */
     double negative_slope, threshold;
 } td_relu_layer;
 

@@ -14,10 +14,22 @@
 #ifndef TAPEDECK_LITERAL_H
 #define TAPEDECK_LITERAL_H
 
-/* To pass an explicit zero in a field of options where 0 selects a default that is another number. */
-#define TD_ZERO (-0.0)
+/* A number that can be left out: a field whose default is not 0, or that has none.
+ *
+ *     td_add_batch_normalization(model, .momentum = TD_SET(momentum));
+ *
+ * Left out (TD_DEFAULT, all bytes zero) it is the default; TD_SET(x) is x, also where x is 0. A plain
+ * number in its place does not compile, so a computed zero is never taken for the default. */
+struct td__set;
+typedef struct td_number {
+    const struct td__set *set; /* NULL: left out */
+    double value;
+} td_number;
 
 #ifndef __cplusplus
+
+#define TD_SET(number) ((td_number){(const struct td__set *)"", (number)})
+#define TD_DEFAULT ((td_number){NULL, 0})
 
 /* A pointer to a struct whose first field, size, is filled in. */
 #define TD_OPTIONS(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
@@ -32,6 +44,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+
+inline td_number TD_SET(double number) {
+    return td_number{reinterpret_cast<const td__set *>(""), number};
+}
+#define TD_DEFAULT (td_number{nullptr, 0})
 
 /* Options that are all default; their first field, the size, is filled in. */
 template <class options> inline options td_options() {

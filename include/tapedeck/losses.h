@@ -43,11 +43,11 @@ typedef struct td_loss_options {
     bool from_logits;         /* cross-entropies: predictions are not probabilities yet */
     bool per_example;         /* shape (batch, …) without the last axis, instead of the mean */
     td_tensor *sample_weight; /* (batch,) or the shape of the per-example values; NULL: 1 */
-    float delta;              /* huber; 0: 1 */
-    float label_smoothing;    /* binary and categorical cross-entropy */
-    float gamma;              /* focal: the power of 1 - p; 0: 2; -0.0f: none */
-    float alpha;   /* focal: weight of class 1 (binary, when balanced), or of all; 0: 0.25 */
-    bool balanced; /* binary focal: weigh class 1 with alpha, class 0 with 1 - alpha */
+    td_number delta;          /* huber: 1 */
+    double label_smoothing;   /* binary and categorical cross-entropy */
+    td_number gamma;          /* focal: the power of 1 - p, 2 */
+    td_number alpha; /* focal: weight of class 1 (binary, when balanced), or of all, 0.25 */
+    bool balanced;   /* binary focal: weigh class 1 with alpha, class 0 with 1 - alpha */
 } td_loss_options;
 TD_API const char *td_loss_name(td_loss loss);
 /* Whether these options mean something for this loss: TD_INVALID when they do not. */

@@ -50,20 +50,19 @@ typedef enum td_summation {
     TD_SUMMATION_MAJORING
 } td_summation;
 
-/* Thresholds are of probabilities. Zero is the default, as everywhere. */
+/* Thresholds are of probabilities. */
 typedef struct td_metric_options {
     size_t size;
     td_metric_kind kind;
-    double threshold; /* above it is class 1 (0.5) */
+    /* Above it is class 1 (0.5). Left out, f1 with several outputs takes the largest instead. */
+    td_number threshold;
     int64_t k;        /* top_k: 5; precision, recall: the k largest are predicted, no threshold */
     const char *name; /* what it is called; NULL: as its kind. Borrowed for the call */
     td_link link;
-    td_average average;   /* precision, recall, f1 */
-    int64_t class_id;     /* precision, recall: of this class alone … */
-    bool class_given;     /* … when it is one */
-    bool threshold_given; /* f1 with several outputs: by threshold; otherwise the largest counts */
-    int64_t thresholds;   /* auc: 200 */
-    td_curve curve;       /* auc */
+    td_average average;     /* precision, recall, f1 */
+    td_number class_id;     /* precision, recall: of this class alone */
+    int64_t thresholds;     /* auc: 200 */
+    td_curve curve;         /* auc */
     td_summation summation; /* auc */
 } td_metric_options;
 #define TD_METRIC(...) TD_OPTIONS(td_metric_options, __VA_ARGS__)

@@ -80,9 +80,10 @@ typedef enum td_activation {
 TD_API const char *td_activation_name(td_activation activation);
 TD_API TD_NODISCARD td_status td_activation_find(const char *name, td_activation *activation,
                                                  td_error *error);
-/* alpha: slope of leaky_relu (Keras's default 0.2), scale of elu (1); 0 selects the default; pass
- * TD_ZERO for an explicit zero. Softmax and log_softmax go over the last axis. */
-TD_API td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, float alpha);
+/* alpha: slope of leaky_relu (TD_DEFAULT: Keras's 0.2), scale of elu (1). Softmax and log_softmax go
+ * over the last axis. */
+TD_API td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation,
+                              td_number alpha);
 TD_API td_tensor *td_relu(td_tape *tape, td_tensor *x);
 TD_API td_tensor *td_sigmoid(td_tape *tape, td_tensor *x);
 TD_API td_tensor *td_tanh(td_tape *tape, td_tensor *x);
@@ -134,9 +135,10 @@ typedef struct td_conv_options {
     int64_t dilation[2];
     int64_t groups;
     td_padding padding;
-    int64_t output_padding[2]; /* conv2d_transpose only */
-    td_activation activation;  /* not softmax, log_softmax */
-    bool output_padding_given; /* output_padding is explicit, also 0, 0: smaller than without one */
+    /* conv2d_transpose: with {TD_SET(0), TD_SET(0)} the output is smaller than without one; an axis
+     * that is left out beside one that is set has 0 */
+    td_number output_padding[2];
+    td_activation activation; /* not softmax, log_softmax */
 } td_conv_options;
 /* x: (batch, steps, in), kernel: (size, in / groups, out), bias: (out,) or NULL */
 TD_API td_tensor *td_conv1d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
@@ -178,15 +180,14 @@ TD_API td_tensor *td_up_sampling2d(td_tape *tape, td_tensor *x, const int64_t fa
  * used. gamma and beta may be NULL. */
 typedef struct td_batch_normalization_options {
     size_t size;
-    float momentum; /* 0: 0.99 */
-    float epsilon;  /* 0: 1e-3 */
-    double gain;    /* 1 - momentum, instead of momentum; 0: what momentum gives */
+    td_number momentum; /* 0.99 */
+    td_number epsilon;  /* 1e-3 */
 } td_batch_normalization_options;
 TD_API td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                                          td_tensor *beta, td_tensor *moving_mean,
                                          td_tensor *moving_variance,
                                          const td_batch_normalization_options *options);
-/* Over the last axis. epsilon 0: 1e-3. gamma and beta may be NULL. */
+/* Over the last axis. epsilon: 0 or more; Keras has 1e-3. gamma and beta may be NULL. */
 TD_API td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                                          td_tensor *beta, float epsilon);
 /* In training, zeroes a share of the elements and scales the rest by 1 / (1 - rate). */
@@ -203,12 +204,10 @@ typedef struct td_recurrent_options {
     size_t size;
     bool return_sequences;
     bool go_backwards;
-    td_activation activation;           /* LINEAR (0) means the default, tanh */
-    td_activation recurrent_activation; /* LINEAR (0) means the default, sigmoid */
-    td_tensor *initial_state;           /* (batch, units), NULL: zeros */
-    td_tensor *initial_cell;            /* lstm */
-    bool linear;                        /* the activation really is linear */
-    bool linear_gates;                  /* the recurrent activation is */
+    td_number activation;           /* a td_activation: tanh */
+    td_number recurrent_activation; /* a td_activation: sigmoid */
+    td_tensor *initial_state;       /* (batch, units), NULL: zeros */
+    td_tensor *initial_cell;        /* lstm */
     td_tensor *mask; /* (batch, time), NULL: all 1; at a 0 state and output stay as they were */
     td_tensor *state_scale; /* (batch, units), NULL: all 1; of the state as products read it */
 } td_recurrent_options;
@@ -226,11 +225,11 @@ TD_API td_tensor *td_gru(td_tape *tape, td_tensor *x, td_tensor *kernel,
                          const td_recurrent_options *options);
 
 /* softmax(scale * q k^T + mask) v over the last two axes; q: (…, t, d), k: (…, s, d), v: (…, s, e).
- * scale 0: 1 / sqrt(d). mask: (t, s) or broadcastable, added to the scores, or NULL. causal:
+ * scale: 1 / sqrt(d). mask: (t, s) or broadcastable, added to the scores, or NULL. causal:
  * position i sees positions <= i. */
 typedef struct td_attention_options {
     size_t size;
-    float scale;
+    td_number scale;
     td_tensor *mask;
     bool causal;
 } td_attention_options;

@@ -42,20 +42,18 @@ typedef enum td_schedule_kind {
 typedef struct td_schedule {
     td_schedule_kind kind;
     int64_t warmup;
-    int64_t steps; /* 0: unknown, the rate stays. Training sets what is left after warmup */
-    double end;    /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
-    double factor; /* exponential 0.96, step 0.1 */
-    double power;  /* 1 */
+    int64_t steps;    /* 0: unknown, the rate stays. Training sets what is left after warmup */
+    td_number end;    /* cosine: a share of the rate (0); linear, polynomial: a rate (1e-4) */
+    td_number factor; /* exponential 0.96, step 0.1, inverse_time 1 */
+    td_number power;  /* 1 */
     int64_t boundary_count, value_count; /* of piecewise: one value more than boundaries */
     double boundaries[TD_MAX_PIECES];
     double values[TD_MAX_PIECES + 1];
-    bool staircase;       /* exponential, inverse_time */
-    bool cycle;           /* polynomial */
-    double t_mul, m_mul;  /* cosine_restarts: 2, 1 */
-    double initial;       /* the rate instead of the optimizer's; key initial_learning_rate … */
-    bool initial_given;   /* … when there is one */
-    double warmup_target; /* cosine */
-    bool target_given;
+    bool staircase;          /* exponential, inverse_time */
+    bool cycle;              /* polynomial */
+    td_number t_mul, m_mul;  /* cosine_restarts: 2, 1 */
+    td_number initial;       /* replaces the optimizer's rate; key initial_learning_rate */
+    td_number warmup_target; /* cosine; left out: the warm-up starts at 0 */
 } td_schedule;
 
 /* "cosine"; NULL for a value that is no kind. */
@@ -95,16 +93,16 @@ typedef enum td_optimizer_kind {
 typedef struct td_optimizer_options {
     size_t size;
     td_optimizer_kind kind;
-    double learning_rate;       /* 0.01 for sgd, 0.001 for the others */
-    double momentum;            /* sgd, rmsprop */
-    bool nesterov;              /* sgd */
-    double beta_1, beta_2;      /* adam, adamw, adamax, nadam: 0.9, 0.999; lion: 0.9, 0.99 */
-    double rho;                 /* rmsprop: 0.9; adadelta: 0.95 */
-    double epsilon;             /* 1e-7 */
-    double weight_decay;        /* w -= rate * weight_decay * w in each step; adamw: 0.004 */
-    double initial_accumulator; /* adagrad: 0.1 */
-    double clip_norm;           /* scale all gradients together to at most this norm; 0: do not */
-    double clip_value;          /* clip each element to [-clip_value, clip_value]; 0: do not */
+    td_number learning_rate;       /* 0.01 for sgd, 0.001 for the others */
+    double momentum;               /* sgd, rmsprop */
+    bool nesterov;                 /* sgd */
+    td_number beta_1, beta_2;      /* adam, adamw, adamax, nadam: 0.9, 0.999; lion: 0.9, 0.99 */
+    td_number rho;                 /* rmsprop: 0.9; adadelta: 0.95 */
+    td_number epsilon;             /* 1e-7 */
+    td_number weight_decay;        /* w -= rate * weight_decay * w in each step; adamw: 0.004 */
+    td_number initial_accumulator; /* adagrad: 0.1 */
+    double clip_norm;  /* scale all gradients together to at most this norm; 0: do not */
+    double clip_value; /* clip each element to [-clip_value, clip_value]; 0: do not */
     td_schedule schedule;
     bool amsgrad;  /* adam, adamw: divide by the root of the largest second moment so far */
     bool centered; /* rmsprop: by that of the gradients' variance */

@@ -16,6 +16,7 @@
 #define TAPEDECK_REPLAY_H
 
 #include "tapedeck/run.h"
+#include "tapedeck/stats.h"
 #include "tapedeck/train.h"
 
 #ifdef __cplusplus
@@ -86,6 +87,113 @@ TD_API void td_replay_experiment(const char *run, int64_t step, char path[TD_REP
  * td_replay_run; TD_FORMAT where the steps are not what they were. */
 TD_API td_trainer *td_replay_branch(const char *run, int64_t step, td_experiment *experiment,
                                     const td_trainer_options *options, td_error *error);
+
+/* --- where a number came from, and where two runs part ------------------------------------- */
+
+/* A tensor that an operation read, in front of it. */
+typedef struct td_operand {
+    const char *name; /* "conv1.output", "conv1.kernel" */
+    td_shape shape;
+    td_stats stats;
+} td_operand;
+
+/* One operation of a step, and an element of what it made. Grows at the end. */
+typedef struct td_operation {
+    int64_t step;
+    int64_t
+        sequence; /* among the operations of its step, in the order of their execution, from 1 */
+    const char *
+        phase; /* "data", "start" (a parameter as training began), "forward", "backward", "update" */
+    const char *layer;  /* "": of no layer, as the loss is */
+    const char *kind;   /* "conv2d", "softmax", "adam"; "": none made it (data, start) */
+    const char *tensor; /* what it made: "conv1.output", "conv1.kernel.gradient" */
+    td_shape shape;     /* of that */
+    int64_t element;    /* of that, flattened row-major */
+    double value;       /* of that element */
+    int64_t row;        /* the example that it is of, in the data set; -1: of none */
+    const char *place;  /* where that is: "digits.csv line 5 (row 4)"; "" */
+    const td_operand *operands;
+    size_t operand_count;
+} td_operation;
+
+/* Zero means default. */
+typedef struct td_origin_options {
+    size_t size;      /* sizeof(td_origin_options) */
+    const char *what; /* "nan", "inf" or "spike"; NULL: the first loss that is NaN or infinite */
+    /* With spike: the first step in which this holds, over `loss`, `learning_rate`, `gradient_norm` and
+     * `step`. NULL: the first loss above 8 times the median of the 32 before it. */
+    const char *when;
+} td_origin_options;
+
+/* An example of the batch, by its own loss. */
+typedef struct td_origin_row {
+    int64_t row;       /* in the data set */
+    double loss;       /* its own, without weights and penalties; NaN: not known */
+    const char *place; /* "digits.csv line 5 (row 4)" */
+} td_origin_row;
+
+/* Where a NaN, an infinity or a spike came from. Grows at the end; all it points to is its own. */
+typedef struct td_origin {
+    const char *what; /* "nan", "inf", "spike"; "": nothing was found */
+    int64_t step;     /* whose loss it is; 0: nothing was found */
+    double loss;      /* of that step */
+    double before;    /* with spike: the median of the losses before it; NaN: not known */
+    const td_operation
+        *operation;   /* the first whose output is not finite while its inputs were; NULL: none */
+    int64_t nan, inf; /* elements of that output */
+    const td_origin_row *rows; /* whose elements are not finite; with spike: highest loss first */
+    size_t row_count;          /* at most 16 */
+    int64_t bad_rows;          /* all of them; with spike: of the batch */
+    const char *
+        steepest; /* with spike: the parameter whose gradient grew most against the step before; "" */
+    double steepest_before, steepest_norm; /* the norms of that gradient */
+    const char *text;                      /* all of this in a sentence or two */
+    int64_t checkpoint;                    /* the steps after it were executed … */
+    int64_t last;                          /* … up to this one */
+    int64_t differs_at; /* the first of them that is not what was recorded; 0: none */
+    const char *reason; /* what differs there, and why where that is known; "" */
+} td_origin;
+
+/* Finds where the first number that is not finite, or a spike, came from: executes the steps before it
+ * again. The run is only read. NULL on failure, with the errors of td_replay_run. */
+TD_API td_origin *td_origin_find(const char *run, const td_origin_options *options,
+                                 td_error *error);
+/* Accepts NULL. */
+TD_API void td_origin_destroy(td_origin *origin);
+
+/* A layer that only one of two runs has, or that has another name in the second. */
+typedef struct td_layer_change {
+    const char *a, *b; /* its name; NULL: the run does not have it */
+    const char *type;  /* "Conv2D" */
+} td_layer_change;
+
+/* Where two runs part. Grows at the end; all it points to is its own. */
+typedef struct td_diff {
+    int64_t same_to; /* every step up to this one is the same in what was compared; 0: none is */
+    int64_t step;    /* the first that differs; 0: none does */
+    int64_t
+        after; /* the step that differs is after this one and not after `step`: step - 1 where it is exact */
+    const char *signal; /* what differs: as td_replay_result.signal, or the tensor's name */
+    const td_operation *a,
+        *b;        /* the first operation whose output differs; NULL: not known, see reason */
+    bool is_cause; /* all that it read is the same in both runs: the difference is made there */
+    int64_t differing, elements; /* elements of its output that differ, of how many */
+    uint64_t ulps,
+        max_ulps;      /* between the two values, and the greatest; UINT64_MAX: one is no number */
+    const char *cause; /* a sentence: the operation, the data, a layer that only one has …; "" */
+    const td_layer_change *layers; /* that are not in both under one name */
+    size_t layer_count;
+    const td_comparison *settings; /* what differs in environment and experiment */
+    const char
+        *reason; /* why steps were not executed again, or which differ from what was recorded; "" */
+} td_diff;
+
+/* Finds the first step, operation and element at which two runs part. Runs of `train` are executed again
+ * side by side, from the last step at which their fingerprints agree; others are compared by what both
+ * recorded, hashes first. Both are only read. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_MEMORY. */
+TD_API td_diff *td_diff_find(const char *a, const char *b, td_error *error);
+/* Accepts NULL. */
+TD_API void td_diff_destroy(td_diff *diff);
 
 #ifdef __cplusplus
 }

@@ -90,6 +90,13 @@ TD_API bool td_run_matches(const char *globs, const char *name);
 typedef void td_note_function(void *user, const char *key, const char *value);
 TD_API td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,
                               td_error *error);
+/* What the training was told, one setting at a time: "train.optimizer.adam.learning_rate", "0.001".
+ * Entries of lists have an index: "model.0.conv2d.filters". */
+TD_API td_status td_run_settings(td_run *run, td_note_function *each, void *user, td_error *error);
+/* Keeps a fact about a run in table `run` of folder/run.db, in place of the one before; also while a
+ * deck writes the run. TD_NOT_FOUND when there is no run.db. */
+TD_API TD_NODISCARD td_status td_run_write_note(const char *folder, const char *key,
+                                                const char *value, td_error *error);
 
 /* A record as sinks get it, valid during the call only: histograms have ranges, images their PNG.
  * What it returns other than TD_OK ends the reading and is returned. */

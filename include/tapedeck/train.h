@@ -52,6 +52,7 @@ typedef struct td_train_step {
     /* Of td_model_trainable, in its order; NULL: the loss is not finite. */
     td_tensor *const *gradients;
     size_t gradient_count;
+    struct td_deck *deck; /* that records the run, for td_deck_raise; NULL: nothing is recorded */
 } td_train_step;
 
 /* Sees every step after its update. It must not change anything, and be quick. */

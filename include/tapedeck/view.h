@@ -5,7 +5,7 @@
  *     …                                   // it serves from threads of its own
  *     td_viewer_close(viewer);
  *
- * A viewer only reads. It listens at 127.0.0.1 unless told otherwise, and answers nobody who does
+ * A viewer only reads, unless it is asked to write. It listens at 127.0.0.1 unless told otherwise, and answers nobody who does
  * not have the token. It needs libtapedeck-http.so beside the library (Debian's libmicrohttpd12);
  * reports need nothing.
  */
@@ -26,6 +26,7 @@ typedef struct td_viewer_options {
     size_t size;      /* sizeof(td_viewer_options) */
     const char *host; /* an address or name to listen at; NULL: 127.0.0.1 */
     int port;         /* TD_ANY_PORT, or 0: 6464, or any that is free when that is taken */
+    bool write;       /* tags, notes, stars and the archive are kept in the runs */
 } td_viewer_options;
 
 /* Serves the runs at and below folder, those that come later too. options may be NULL. NULL on

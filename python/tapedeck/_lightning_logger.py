@@ -80,7 +80,7 @@ class Logger(LightningLogger):  # type: ignore[misc]
             if status == "failed":
                 self._session.finish(1)
             else:
-                self._session._close()
+                self._session._waiting.close()
                 self._session.deck.flush()
 
     @property

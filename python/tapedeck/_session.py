@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from .deck import Deck, Names, RecordingWarning
+from ._logged import Audio as Audio, Histogram as Histogram, Image as Image, Table as Table, flatten, records
+from .deck import Deck, Names, RecordingWarning, _state_of
 
-
-class Image:
-    """A picture for `log`: see `Deck.image`. PIL images and matplotlib figures are taken as they are."""
-
-    def __init__(self, data: Any, *, caption: str | None = None, layout: str | None = None) -> None:
-        self.data, self.caption, self.layout = data, caption, layout
-
-
-class Audio:
-    """A sound for `log`: see `Deck.audio`."""
-
-    def __init__(self, data: Any, *, sample_rate: int, caption: str | None = None) -> None:
-        self.data, self.sample_rate, self.caption = data, sample_rate, caption
-
-
-class Table:
-    """A table for `log`: see `Deck.table`."""
-
-    def __init__(self, data: Any = None, columns: Sequence[str] | None = None, *, dataframe: Any = None) -> None:
-        self.data, self.columns = (data if dataframe is None else dataframe), columns
-
-    def add_data(self, *row: Any) -> None:
-        """Adds a row."""
-        self.data = [*(self.data or []), list(row)]
-
-
-class Histogram:
-    """An array of which `log` records the histogram and the statistics. An array of several numbers is one already."""
-
-    def __init__(self, data: Any) -> None:
-        self.data = data
+_MOST_TRACKS = 100  # for arrays by name; of the 256 that a deck may have
 
 
 class Config(dict[str, Any]):
@@ -73,25 +43,95 @@ class Config(dict[str, Any]):
         self[key] = value
 
 
-def _flatten(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{before}{name}."))
+class Waiting:
+    """Part of a deck: what was logged for steps that are not closed yet."""
+
+    def __init__(self, deck: Deck) -> None:
+        self._deck = deck
+        self._values: dict[int, dict[str, list[tuple[str, str, Any]]]] = {}  # by step; 0 is the open one, whatever its number
+        self._tracked: set[str] = set()  # names of arrays
+        self._tracks = 0
+        self.late = 0
+        deck._tracked = True  # or every array would be kept whole
+        deck._parts.append(self)
+
+    @property
+    def last(self) -> int:
+        """The last step that was named and is not closed; 0 for none."""
+        return max(self._values, default=0)
+
+    def is_over(self, step: int, names: Mapping[str, Any], is_trained: bool) -> bool:
+        """Whether names that are logged for a step (0: the open one) begin another than the one that waits."""
+        if step and (self.last or not is_trained):
+            return self.last != step
+        return not self._values.get(self.last, {}).keys().isdisjoint(names)  # a value is not replaced without a word
+
+    def add(self, step: int, values: dict[str, list[tuple[str, str, Any]]]) -> None:
+        self._values.setdefault(step, {}).update(values)
+
+    def close(self) -> None:
+        """Closes the step that waits, if there is one."""
+        if not self._values:
+            return
+        clock = self._deck._clock()
+        if clock is None:
+            self._deck.step(step=self.last or None)
+            return
+        clock.closing = True  # or it would no longer see where steps of training end
+        try:
+            self._deck.step(step=self.last or None)
+        finally:
+            clock.closing = False
+
+    def before_step(self) -> bool:
+        deck = self._deck
+        named = sorted(step for step in self._values if step)
+        if named and not deck._step_is_named:
+            deck._closing = named[0]
+        number = deck._closing
+        found = [record for step in [0, *named] if step <= number for value in self._values.pop(step, {}).values() for record in value]
+        if not found:
+            return True
+        added = self._track({name for kind, name, _ in found if kind == "array"} - self._tracked)
+        if added or number != deck.steps + 1:
+            deck._native.begin(deck.epoch, number, deck._ends_epoch)
+        for record in found:
+            try:
+                self._put(*record)
+            except (TypeError, ValueError, BufferError) as error:
+                warnings.warn(f"tapedeck: {deck.folder}: {record[1]} is not recorded: {error}", RecordingWarning, stacklevel=6)
+        return True
+
+    def _track(self, names: set[str]) -> bool:
+        """Arrays are tracked by name: a track of all would also have those of a model that is watched."""
+        if not names or self._tracks > _MOST_TRACKS:
+            return False
+        self._tracked |= names
+        self._tracks += 1
+        exact = ["".join("\\" + letter if letter in "*?[]\\,!" else letter for letter in name) for name in sorted(names)]
+        self._deck.track(exact if self._tracks <= _MOST_TRACKS else "*", form=["histogram", "stats"], to=["tensorboard", "sqlite"])
+        return True
+
+    def _put(self, kind: str, name: str, data: Any) -> None:
+        deck = self._deck
+        if kind == "number":
+            deck.log({name: data})
+        elif kind == "array":
+            deck.record(name, data)
+        elif kind == "text":
+            deck.text(name, data)
+        elif kind == "picture":
+            deck._native.picture(name, data)
         else:
-            flat[f"{before}{name}"] = value
-    return flat
+            deck._put_sound(name, data, deck._closing)
 
+    def after_step(self) -> None:
+        pass
 
-def _size(value: Any) -> int | None:
-    """How many numbers an array has; None of what is none."""
-    shape = getattr(value, "shape", None)
-    if shape is None or isinstance(value, (str, bytes)):
-        return None
-    size = 1
-    for length in shape:
-        size *= int(length)
-    return size
+    def finish(self) -> None:
+        self.close()
+        if self.late:
+            self._deck.note("warnings.late", f"{self.late} calls logged for steps that were closed")
 
 
 class Session:
@@ -99,23 +139,20 @@ class Session:
 
     What is logged for a step is written when a call names another step, or when `finish` is called: calls that repeat
     a step add to it, and the last value of a name counts. Steps that are closed stay as they are: what is logged for
-    an earlier one is refused with a warning.
+    an earlier one is refused with a warning. A value may be changed after it was logged: it is recorded as it was.
 
     Tapedeck counts steps from 1. Where the first step that is named is 0, each step is recorded as one more than it
     was named, and the run's note ``first_step`` says ``0``.
+
+    While a model is watched with its optimizer (`watch`), or by a trainer's callback, the steps are those of training:
+    what is logged belongs to the step that is open, which is closed when the next one begins.
     """
 
     def __init__(self, deck: Deck, *, config: Any = None, first_step: int | None = None) -> None:
         self.deck = deck
         self._offset = None if first_step is None else 1 - first_step
-        self._waiting: dict[str, Any] = {}
-        self._step: int | None = None  # that is open, as the deck counts
-        self._late = 0
-        self._finished = False
+        self._waiting = Waiting(deck)
         self.config = Config(deck, config)
-        # Without a track every array would be kept whole; numbers are recorded without one.
-        deck.track("*", form=["histogram", "stats"], to=["tensorboard", "sqlite"])
-        atexit.register(self.finish)
 
     @property
     def dir(self) -> str:
@@ -126,9 +163,13 @@ class Session:
     def name(self) -> str:
         return os.path.basename(self.deck.folder)
 
-    def _number(self, step: int) -> int:
-        if self._offset is None:
-            self._offset = 1 if step == 0 else 0
+    @property
+    def _finished(self) -> bool:
+        return self.deck._finished
+
+    def _number(self, step: int, is_trained: bool) -> int:
+        if self._offset is None:  # in a loop that counts from 0 the open step is one more than its number
+            self._offset = 1 if step == 0 or (is_trained and step == self.deck.steps) else 0
             if self._offset:
                 self.deck.note("first_step", 0)
         return int(step) + self._offset
@@ -141,79 +182,39 @@ class Session:
         >>> run.log({"loss": 0.2}, step=120)
 
         Args:
-            step: the step it belongs to. By default the one after the last; that is closed by the call.
+            step: the step it belongs to. By default the one after the last, which is closed by the call; while a model
+                is watched the one that is open.
             commit: close the step. By default with, and only with, no `step`.
             epoch: of the step, from 1; by default as before.
         """
-        if self._finished:
-            raise RuntimeError(f"the run {self.deck.folder} is finished: nothing more can be logged")
-        if step is not None:
-            number = self._number(step)
-            if number <= self.deck.steps or (self._step is not None and number < self._step):
-                self._late += 1
-                if self._late == 1:
-                    last = (self._step or self.deck.steps) - (self._offset or 0)
-                    warnings.warn(f"tapedeck: {self.deck.folder}: step {step} was logged after step {last}; what is logged for earlier "
-                                  "steps is not recorded", RecordingWarning, stacklevel=2)
-                return
-            if self._step != number:
-                self._close()
-                self._step = number
-        if epoch is not None:
-            self.deck.epoch = epoch
-        values = _flatten({**(data or {}), **more})
-        if step is None and not self._waiting.keys().isdisjoint(values):
-            self._close()  # a value that waits is not replaced by a step of its own
-        self._waiting.update(values)
-        if commit if commit is not None else step is None:
-            self._close()
-
-    def _close(self) -> None:
-        """Writes the open step, if there is one."""
-        waiting, number = self._waiting, self._step
-        self._waiting, self._step = {}, None
-        if not waiting and number is None:
+        deck, waiting = self.deck, self._waiting
+        if deck._finished:
+            raise RuntimeError(f"the run {deck.folder} is finished: nothing more can be logged")
+        clock = deck._clock()
+        is_trained = deck._is_driven or (clock is not None and clock.count > 0)  # others say where steps end
+        number = 0 if step is None else self._number(step, is_trained)
+        if step is not None and (number <= deck.steps or number < waiting.last):
+            waiting.late += 1
+            if waiting.late == 1:
+                last = max(waiting.last, deck.steps) - (self._offset or 0)
+                warnings.warn(f"tapedeck: {deck.folder}: step {step} was logged after step {last}; what is logged for earlier "
+                              "steps is not recorded", RecordingWarning, stacklevel=2)
             return
-        deck = self.deck
-        if number is not None and number != deck.steps + 1:
-            deck._prepare()
-            deck._native.begin(deck.epoch, number, False)
-            opened, deck.steps = deck.steps, number - 1  # which files of media are named after
-        else:
-            opened = deck.steps
-        try:
-            for name, value in waiting.items():
-                self._put(name, value)
-        finally:
-            deck.steps = opened
-            deck.step(step=number)
+        values = {name: self._records(name, value) for name, value in flatten({**(data or {}), **more}).items()}
+        if not deck._is_driven and waiting.is_over(number, values, is_trained):
+            waiting.close()
+        if epoch is not None:
+            deck.epoch = epoch
+        waiting.add(number or waiting.last, values)
+        if commit if commit is not None else step is None and not is_trained:
+            waiting.close()
 
-    def _put(self, name: str, value: Any) -> None:
-        deck = self.deck
-        if isinstance(value, str):
-            deck.text(name, value)
-        elif isinstance(value, Image):
-            deck.image(name, _as_picture(value.data), layout=value.layout)
-        elif isinstance(value, Audio):
-            deck.audio(name, value.data, rate=value.sample_rate)
-        elif isinstance(value, Table):
-            deck.table(name, value.data, value.columns)
-        elif isinstance(value, Histogram):
-            deck.record(name, _as_array(value.data))
-        elif hasattr(value, "savefig") or type(value).__module__.startswith("PIL."):
-            deck.image(name, _as_picture(value))
-        elif isinstance(value, (list, tuple)) and value and isinstance(value[0], (Image, Audio)):
-            for index, item in enumerate(value):
-                self._put(f"{name}.{index}", item)
-        elif (_size(value) or 0) > 1 or isinstance(value, (list, tuple)):
-            deck.record(name, _as_array(value))
-        elif value is not None:
-            try:
-                deck.log({name: value})
-            except (TypeError, ValueError) as error:
-                warnings.warn(f"tapedeck: {deck.folder}: {name} is not recorded: {error}", RecordingWarning, stacklevel=5)
-        if isinstance(value, (Image, Audio)) and value.caption is not None:
-            deck.text(f"{name}.caption", value.caption)
+    def _records(self, name: str, value: Any) -> list[tuple[str, str, Any]]:
+        try:
+            return list(records(name, value))
+        except (TypeError, ValueError, OverflowError) as error:
+            warnings.warn(f"tapedeck: {self.deck.folder}: {name} is not recorded: {error}", RecordingWarning, stacklevel=4)
+            return []
 
     def watch(self, model: Any, optimizer: Any = None, **options: Any) -> None:
         """Records what happens inside a PyTorch model in the same run; arguments as of `tapedeck.watch`."""
@@ -223,50 +224,21 @@ class Session:
 
     def finish(self, exit_code: int | None = None) -> None:
         """Writes the last step and closes the run; ``exit_code`` other than 0 says that it failed."""
-        if self._finished:
-            return
-        self._finished = True
-        atexit.unregister(self.finish)
-        if not self.deck._finished:
-            self._close()
-            if self._late:
-                self.deck.note("warnings.late", f"{self._late} calls logged for steps that were closed")
-            self.deck.finish("failed" if exit_code else None)
+        self._finish("failed" if exit_code else None)
+
+    def _finish(self, state: str | None) -> None:
         if _current and _current[-1] is self:
             _current.pop()
+        self.deck.finish(state)
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: Any) -> None:
-        self.finish(1 if kind is not None else None)
-
-
-def _as_array(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        import numpy
-
-        return numpy.asarray(value, dtype=numpy.float64)
-    return value
-
-
-def _as_picture(value: Any) -> Any:
-    """What `Deck.image` takes, of a figure of matplotlib or an image of PIL."""
-    if hasattr(value, "savefig"):
-        import numpy
-
-        value.canvas.draw()
-        return numpy.asarray(value.canvas.buffer_rgba())
-    if type(value).__module__.startswith("PIL."):
-        import numpy
-
-        return numpy.asarray(value if value.mode in ("L", "RGB", "RGBA") else value.convert("RGB"))
-    return value
+        self._finish(_state_of(value))
 
 
 _current: list[Session] = []
-
-
 def init(
     project: str | None = None,
     *,

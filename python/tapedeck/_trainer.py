@@ -38,6 +38,7 @@ class TrainerSteps:
         if deck.steps < steps:  # the trainer resumed, in a new run
             deck.steps = steps
         deck.epoch = epoch + self._epoch_offset
+        deck._is_driven = True
         for part in self._parts:
             if hasattr(part, "inferring"):
                 part.inferring = False  # the trainer says when a step ends
@@ -56,6 +57,7 @@ class TrainerSteps:
 
     def _give_up(self, state: str | None = None) -> None:
         """A deck that was given is the user's to finish; it no longer watches the model."""
+        self.deck._is_driven = False
         if self._own:
             self.deck.finish(state)
         else:

@@ -171,6 +171,9 @@ class Deck:
         self._begun = False
         self._finished = False
         self._ends_epoch = False
+        self._closing = 0  # the number of the step that is being closed
+        self._step_is_named = False  # by who closes it
+        self._is_driven = False  # a trainer's callback closes the steps
         self._warnings: list[str] = []
         self._look_at = 0.0  # when to look for more of them
         self._laid_out: set[str] = set()  # names of arrays that were recorded
@@ -358,8 +361,10 @@ class Deck:
         """
         from ._media import sound
 
-        data = sound(value, rate, layout)
-        place = f"audio/{_file_name(name)}/step-{self.steps + 1:06}.wav"
+        return self._put_sound(name, sound(value, rate, layout), self.steps + 1)
+
+    def _put_sound(self, name: str, data: bytes, step: int) -> str:
+        place = f"audio/{_file_name(name)}/step-{step:06}.wav"
         if os.getpid() == self._pid:
             path = os.path.join(self.folder, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -438,9 +443,10 @@ class Deck:
         if epoch is not None:
             self.epoch = epoch
         self._ends_epoch = last
+        self._closing, self._step_is_named = self.steps + 1 if step is None else step, step is not None
         if not all([part.before_step() for part in self._parts]):
             return
-        number = self.steps + 1 if step is None else step
+        number = self._closing
         if self._by_epoch and not last:
             self._native.step_later(self.epoch, number)  # end_epoch() may follow
         else:
@@ -477,6 +483,10 @@ class Deck:
                               "Call it right after deck.step(), before anything is logged, or say deck.step(last=True)",
                               stacklevel=2)
         self._begin_epoch()
+
+    def _clock(self) -> Any:
+        """Of the models that are watched: what sees where steps of training end."""
+        return next((part for part in self._parts if hasattr(part, "infer_step")), None)
 
     def _begin_epoch(self) -> None:
         self.epoch += 1

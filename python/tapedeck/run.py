@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 from ._arrow import FORMS, ArrowTable
 from ._options import Names
+from ._time import run_json
 from .deck import _listed
 
 if TYPE_CHECKING:
@@ -356,6 +357,56 @@ class Run(Mapping[str, Signal]):
             raise _native.Error(done.stderr.strip() or f"tapedeck diagnose ended with status {done.returncode}")
         found = json.loads(done.stdout)
         return Diagnosis([_finding(row) for row in found["findings"]], found["rules"], found["skipped"], found["notes"])
+
+    def replay(
+        self, first: int, last: int | None = None, what: Names | None = None, *, form: str | None = None, to: str | None = None,
+        out: str | os.PathLike[str] | None = None, when: str | None = None, until: str | None = None, history: int = 0,
+    ) -> dict[str, Any]:
+        """Executes steps of a run of ``tapedeck train`` again, compares them, and records what was not recorded.
+
+        ::
+
+            run.replay(1200, 1250, "conv2.*", form="tensor", to="npy")
+            run.refresh()["conv2.output"].at(1213)
+
+        Args:
+            first, last: steps, both included.
+            what: names and globs of signals; None: steps are only compared.
+            form, to, when, until, history: as of tracks.
+            out: a new folder for the records; by default they are added to the run.
+        """
+        arguments = [self.folder, "--steps", f"{first}..{last if last is not None else first}"]
+        place = None if out is None else os.fspath(out)
+        for option, value in (("record", _listed(what)), ("form", form), ("to", to), ("out", place), ("when", when),
+                              ("until", until), ("history", history or None)):
+            arguments += [f"--{option}", str(value)] if value is not None else []
+        return run_json(_program(), "replay", *arguments)
+
+    def origin(self, what: str | None = None, when: str | None = None) -> dict[str, Any]:
+        """Where the first NaN or infinity came from in a run of ``tapedeck train``, or a spike of the loss.
+
+        ::
+
+            run.origin()["text"]
+            run.origin("spike", "loss > 3")["rows"]
+
+        Args:
+            what: ``nan``, ``inf`` or ``spike``; None: the first loss that is not finite.
+            when: with ``spike``, the first step in which this holds.
+
+        Returns:
+            What ``tapedeck origin --json`` prints; ``step`` is 0 where there is none.
+        """
+        arguments = ["--what", what] if what is not None else []
+        return run_json(_program(), "origin", *arguments, self.folder, *([when] if when is not None else []))
+
+    def diff(self, other: "Run | str | os.PathLike[str]") -> dict[str, Any]:
+        """The first step, operation and element at which this run and another one part, as ``tapedeck diff --json`` prints it.
+
+        >>> run.diff(run)["step"]  # no step differs
+        0
+        """
+        return run_json(_program(), "diff", self.folder, other.folder if isinstance(other, Run) else os.fspath(other))
 
     def to_pandas(self) -> "pandas.DataFrame":
         """All scalars: a row a step, a column a signal."""

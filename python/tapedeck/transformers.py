@@ -5,20 +5,36 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import TrainerCallback
 
 from ._guard import guarded
 from ._trainer import TrainerSteps
+from .deck import Deck
 
 
 class Recorder(TrainerSteps, TrainerCallback):
     """Watches the model that is trained; arguments as of `tapedeck.watch`. Steps are the trainer's ``global_step``.
-    What the trainer logs is recorded too."""
+    What the trainer logs is recorded too: an evaluation before training in the first step, one after it in a step of its
+    own. The training arguments and the model's config are the run's config."""
+
+    _early: dict[str, float] = {}  # what was logged before training
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any) -> None:
         self._start(model, optimizer, math.floor(state.epoch or 0) + 1, state.global_step)
+        self._begin(args, model)
+
+    @guarded
+    def _begin(self, args: Any, model: Any) -> None:
+        given = self._options.get("config") or {}
+        config = getattr(model, "config", None)
+        settings = {**args.to_sanitized_dict(), **({"model": config.to_dict()} if hasattr(config, "to_dict") else {})}
+        known = given if isinstance(given, Mapping) else vars(given)
+        self.deck._about(None, None, None, {key: value for key, value in settings.items() if key not in known})
+        self.deck.log(self._early)
+        self._early = {}
 
     @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -35,8 +51,14 @@ class Recorder(TrainerSteps, TrainerCallback):
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        if self.deck is not None and not self.deck._finished:
-            self.deck.log({name: value for name, value in (logs or {}).items() if isinstance(value, (int, float))})
+        values = {name: value for name, value in (logs or {}).items() if isinstance(value, (int, float))}
+        if self.deck is None:
+            self._early = {**self._early, **values}
+        elif not self.deck._finished:
+            self.deck.log(values)
+        elif state.is_world_process_zero:
+            with Deck(self.deck.folder, resume=True, environment=False, system=0) as deck:
+                deck.log(values, step=deck.steps + 1)
 
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tapedeck diagnose and check: findings, their form, and what happens when something is missing."""
+import contextlib
 import json
 import os
 import re
@@ -58,13 +59,33 @@ class Diagnose(program.Case):
         run = self.trained(SOFTMAX_OF_ONE)
         self.diagnosed(run, "--no-keep")
         database = os.path.join(self.folder, run, "run.db")
-        with sqlite3.connect(database) as db:
+        with contextlib.closing(sqlite3.connect(database)) as db, db:
             self.assertEqual(db.execute("SELECT count(*) FROM finding WHERE cause = 'wrong_output_activation'").fetchone(), (0,))
         self.diagnosed(run)
-        with sqlite3.connect(database) as db:
+        with contextlib.closing(sqlite3.connect(database)) as db, db:
             cause, evidence = db.execute("SELECT cause, evidence FROM finding").fetchone()
         self.assertEqual(cause, "wrong_output_activation")
         self.assertIn("always 1", json.loads(evidence)[0]["text"])
+
+    def test_a_run_is_compared_with_runs_that_went_well(self):
+        every = HEALTHY + 'record:\n  - {what: loss, to: [csv]}\n  - {what: "*.kernel", every: 5 steps, form: stats, to: [csv]}\n'
+        for seed in range(1, 6):
+            self.trained(every, "--set", f"seed={seed}", "--set", f"name=good-{seed}")
+        same = self.diagnosed("runs/good-3", "--baseline", "runs/good-*", "--no-trial", status=0)
+        self.assertEqual((same["baseline"], same["unusual"]), (4, []))
+        self.trained(every, "--set", "name=odd", "--set", "train.optimizer.adam.learning_rate=0")
+        odd = self.diagnosed("runs/odd", "--baseline", "runs/good-1,runs/good-[2-5]", "--no-trial")
+        self.assertEqual(odd["baseline"], 5)
+        self.assertIn("learning_rate: 0", odd["unusual"][0]["text"])   # the setting comes first
+        self.assertIsNone(odd["unusual"][0]["signal"])
+        broken = [u["signal"] for u in odd["unusual"] if u["signal"] and u["size"] is None]
+        self.assertIn("hidden.kernel", broken)   # it changed in all the others
+        sizes = [u["size"] for u in odd["unusual"] if u["size"] is not None]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        text = self.run_program("diagnose", "runs/odd", "--baseline", "runs/good-*", "--no-trial", status=1).stdout
+        self.assertIn("not as in 5 runs that went well", text)
+        self.run_program("diagnose", "runs/odd", "--baseline", "runs/none-*", status=2)
+        self.run_program("diagnose", "runs/odd", "--baseline", "runs/odd", status=2)
 
     def test_only_and_ignore_choose_rules(self):
         run = self.trained(SOFTMAX_OF_ONE)
@@ -173,7 +194,7 @@ class Diagnose(program.Case):
         said = self.run_program("train", "e.yaml", "--out", "runs").stderr
         self.assertIn("divergence", said)
         self.assertIn("tapedeck diagnose", said)
-        with sqlite3.connect(os.path.join(self.folder, "runs", "small", "run.db")) as db:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "runs", "small", "run.db"))) as db, db:
             self.assertIn(("divergence",), db.execute("SELECT cause FROM finding").fetchall())
         stopped = self.run_program("train", "e.yaml", "--out", "runs", "--set", "stop_on=[nan, divergence]", status=1)
         self.assertIn("stop_on has divergence", stopped.stderr)

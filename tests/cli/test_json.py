@@ -83,6 +83,7 @@ class Json(Case):
         self.check("inspect-weights", "inspect", os.path.join(MODELS, "epoch1.pt"))
         self.train(SOFTMAX_OF_ONE, "--quiet")
         found, = self.check("diagnose", "diagnose", "runs/one", "--no-trial", status=1)
+        self.check("diagnose", "diagnose", "runs/one", "--no-trial", "--baseline", "runs/*", status=1)
         self.assertTrue(found["findings"])
         self.check("check", "check", "experiment.yaml", status=None)
         self.check("assert", "assert", "runs/small", "loss < 100 and not nan(*)")

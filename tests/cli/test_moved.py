@@ -1,4 +1,5 @@
 """A run's folder that is renamed while it trains: everything goes on in it, under its new name."""
+import contextlib
 import os
 import sqlite3
 import unittest
@@ -27,7 +28,7 @@ class Moved(Case):
             self.assertTrue(self.exists("moved", name), name)
         self.assertFalse(self.exists("moved", "run.db-wal"))
         self.assertTrue(self.read("moved", "metrics.csv").splitlines()[-1].startswith("400,2000,"))
-        with sqlite3.connect(self.path("moved", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("moved", "run.db"))) as database, database:
             self.assertEqual(database.execute("SELECT value FROM run WHERE key = 'state'").fetchone(), ("finished",))
             self.assertEqual(database.execute("SELECT max(step) FROM scalar").fetchone(), (2000,))
         self.run_program("train", "--resume", "moved", "--set", "train.epochs=401")

@@ -1,4 +1,5 @@
 """Execution order, the flight recorder, and what executes recorded steps again: replay, origin, diff, branches."""
+import contextlib
 import json
 import os
 import random
@@ -113,7 +114,7 @@ class Order(Case):
 record:
   - {what: "*", every: 1 step, form: stats, to: [sqlite]}
 """, "--quiet")
-        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "small", "run.db"))) as database, database:
             order = [name for name, in database.execute("SELECT name FROM signal WHERE kind <> 'metric' ORDER BY sequence")]
             loss, = database.execute("SELECT sequence FROM signal WHERE name = 'loss'").fetchone()
             forward, = database.execute("SELECT max(sequence) FROM signal WHERE kind = 'output'").fetchone()
@@ -218,7 +219,7 @@ class Replay(Experiments):
         done = self.run_program("replay", "runs/small", "--steps", "4..6", "--record", "hidden.kernel,loss", "--form",
                                 "tensor", "--to", "npy")
         self.assertIn("5 records in runs/small/replayed/4-6; 1 were there already, and stay", done.stdout)
-        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "small", "run.db"))) as database, database:
             marked = list(database.execute("SELECT name, step, form FROM replayed JOIN signal ON id = signal "
                                            "ORDER BY name, step"))
             places = dict(database.execute("SELECT step, file FROM tensor JOIN signal ON id = signal "
@@ -271,7 +272,7 @@ train: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 3}
         shutil.rmtree(self.path("runs", "rows", "checkpoints"))
         shutil.rmtree(self.path("runs", "rows", "ring"), ignore_errors=True)
         self.assertIn("from the beginning", self.run_program("replay", "runs/rows", "--steps", "5..6").stdout)
-        with sqlite3.connect(self.path("runs", "rows", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "rows", "run.db"))) as database, database:
             database.execute("UPDATE run SET value = '99.1.0' WHERE key = 'version'")
         refused("was written by Tapedeck 99.1.0")
 
@@ -283,7 +284,7 @@ train: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 3}
         done = self.run_program("replay", "runs/small", "--steps", "5..9", "--record", "loss", status=1)
         self.assertIn("step 7 differs: loss", done.stdout)
         self.assertIn("identical up to step 6", done.stdout)
-        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "small", "run.db"))) as database, database:
             self.assertEqual(database.execute("SELECT count(*) FROM replayed").fetchone(), (0,))
 
     def test_a_run_that_was_killed_can_be_replayed(self):
@@ -315,6 +316,27 @@ train: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 3}
         self.run_program("replay", "runs/small", "--steps", f"{steps[0] + 3}")
         self.train(SMALL.replace("epochs: 4", "epochs: 9\n  checkpoint: {every: 1 epoch, keep: 1, budget: 1}"), "--quiet")
         self.assertFalse(self.exists("runs", "small-2", "ring"))
+
+
+class Verify(Experiments):
+    """train.verify_every: steps that are executed twice and compared."""
+
+    def test_training_is_the_same_bit_for_bit(self):
+        for name in EXPERIMENTS:
+            with self.subTest(name):
+                text = self.experiment(name, TENSORS)
+                self.train(text, "--quiet")
+                done = self.train(text.replace("\ntrain:\n", "\ntrain:\n  verify_every: 3\n") if "\ntrain: {" not in text else
+                                  text.replace("\ntrain: {", "\ntrain: {verify_every: 3, "), "--quiet")
+                self.assertNotIn("executed twice", done.stderr)
+                plain, verified = self.arrays(self.path("runs", name)), self.arrays(self.path("runs", f"{name}-2"))
+                self.assertEqual(plain.keys(), verified.keys())
+                for signal, records in plain.items():
+                    for step, value in records.items():
+                        self.assertEqual(value.tobytes(), verified[signal][step].tobytes(), (name, signal, step))
+                with sqlite3.connect(self.path("runs", f"{name}-2", "run.db")) as database:
+                    noted, = database.execute("SELECT value FROM run WHERE key = 'verify.steps'").fetchone()
+                self.assertRegex(noted, "^[789], 0 of them differ$|^10, 0 of them differ$")
 
 
 class Branch(Experiments):
@@ -360,7 +382,7 @@ class Branch(Experiments):
                          (os.path.realpath(self.path("runs", "demo")), 12))
         out = self.run_program("compare", "runs/demo", "runs/demo-2", status=1).stdout
         self.assertIn("demo-2 branches off from demo after step 12", out)
-        with sqlite3.connect(self.path("runs", "demo-2", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "demo-2", "run.db"))) as database, database:
             facts = dict(database.execute("SELECT key, value FROM run WHERE key LIKE 'parent%'"))
         self.assertEqual(facts, {"parent": "demo", "parent.step": "12"})
 

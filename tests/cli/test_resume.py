@@ -1,4 +1,5 @@
 """A run that was stopped goes on as if it had not been: the same bits, in the same files."""
+import contextlib
 import os
 import shlex
 import signal
@@ -42,7 +43,7 @@ class Resume(Case):
             self.assertEqual(self.bytes("runs", first, name), self.bytes("runs", second, name), name)
         tables = {}
         for run in (first, second):
-            with sqlite3.connect(self.path("runs", run, "run.db")) as database:
+            with contextlib.closing(sqlite3.connect(self.path("runs", run, "run.db"))) as database, database:
                 tables[run] = [list(database.execute(f"SELECT * FROM {table} ORDER BY step, signal"))
                                for table in ("scalar", "stats")]
         self.assertEqual(tables[first], tables[second])
@@ -148,7 +149,7 @@ record:
             self.assertEqual(self.bytes("runs", "small", name), self.bytes("runs", "pieces", name), name)
         tables = []
         for run in ("small", "pieces"):
-            with sqlite3.connect(self.path("runs", run, "run.db")) as database:
+            with contextlib.closing(sqlite3.connect(self.path("runs", run, "run.db"))) as database, database:
                 tables.append([sorted(database.execute(
                     f"SELECT name, step, {what} FROM {table} JOIN signal ON signal = id"))
                     for table, what in (("scalar", "value"), ("stats", "norm"), ("histogram", "bins"))])

@@ -1,5 +1,6 @@
 """What a number in a row means: with a step schedule the step's own, with an epoch schedule the epoch's mean; in one
 column one of the two, and of each step one row."""
+import contextlib
 import csv
 import glob
 import sqlite3
@@ -103,7 +104,7 @@ class Scalars(Case):
                 rows = self.record(name, epoch, f"{{what: loss, {schedule}, to: [csv, tensorboard]}}")
                 self.assertEqual(sorted(int(r["step"]) for r in rows), steps)
                 self.assertEqual([r["loss"] for r in rows], [own[r["step"]] for r in rows])
-                with sqlite3.connect(self.path("runs", name, "run.db")) as database:
+                with contextlib.closing(sqlite3.connect(self.path("runs", name, "run.db"))) as database, database:
                     found = dict(database.execute("SELECT step, value FROM scalar JOIN signal ON signal = id"
                                                   " WHERE name = 'loss'"))
                 self.assertEqual(sorted(found), steps)

@@ -1,4 +1,5 @@
 """Training: the files and columns that docs/experiment.md promises, and what the program says."""
+import contextlib
 import json
 import os
 import sqlite3
@@ -92,7 +93,7 @@ record:
         for name in ("loss", "accuracy", "val_loss"):
             numpy.testing.assert_allclose(metrics[name], [line[name] for line in lines], rtol=1e-7)
         numpy.testing.assert_allclose(metrics.loss, self.array("epoch_loss").ravel(), rtol=1e-6)
-        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "small", "run.db"))) as database, database:
             rows = dict(database.execute("SELECT step, value FROM scalar WHERE signal = "
                                          "(SELECT id FROM signal WHERE name = 'loss')"))
         self.assertEqual(sorted(rows), list(range(1, 21)))  # run.db has the steps' own
@@ -292,7 +293,7 @@ record:
 
     def test_everything_is_in_the_database(self):
         self.train(SMALL + RECORD, "--quiet")
-        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(self.path("runs", "small", "run.db"))) as database, database:
             names = {name for name, in database.execute("SELECT name FROM signal")}
             notes = dict(database.execute("SELECT key, value FROM experiment"))
         self.assertLessEqual({"loss", "val_loss", "logits.error", "hidden.kernel.update"}, names)

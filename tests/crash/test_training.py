@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A whole `tapedeck train` with checkpoints and every sink, and a disk that fails at one call, or is full
 from one call on: training never stops for it, the model is there, and exit status 3 says what is missing."""
+import contextlib
 import glob
 import hashlib
 import os
@@ -53,13 +54,13 @@ class Training:
             if name.endswith((".csv", ".npy", ".png")):
                 with open(path, "rb") as file:
                     found[name] = hashlib.md5(file.read()).hexdigest()
-        with sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db"))) as database:
             found["tensors of run.db"] = list(database.execute(
                 "SELECT name, step, file, record FROM tensor JOIN signal ON signal = id ORDER BY 1, 2, 3, 4"))
         return found
 
     def state(self):
-        with sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db"))) as database:
             return database.execute("SELECT value FROM run WHERE key = 'state'").fetchone()[0]
 
     def __enter__(self):

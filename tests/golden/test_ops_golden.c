@@ -35,18 +35,18 @@ static td_tensor *build(td_tape *tape, const golden_item *op, td_tensor *const i
         return td_log_softmax(tape, in[X], (int32_t)number(op, "axis", -1));
     }
     if (td_activation_find(op->kind, &activation, NULL) == TD_OK) {
-        return td_activate(tape, in[X], activation, 0);
+        return td_activate(tape, in[X], activation, TD_DEFAULT);
     }
     td_error error = {0};
     assert_ok(td_loss_find(op->kind, &loss, &error), error);
-    return td_loss_compute(
-        tape, loss, in[X], in[TRUTH],
-        &(td_loss_options){.size = sizeof(td_loss_options),
-                           .from_logits = flag(op, "from_logits"),
-                           .per_example = flag(op, "per_example"),
-                           .sample_weight = in[SAMPLE_WEIGHT],
-                           .delta = (float)number(op, "delta", 0),
-                           .label_smoothing = (float)number(op, "label_smoothing", 0)});
+    double delta = number(op, "delta", 0);
+    return td_loss_compute(tape, loss, in[X], in[TRUTH],
+                           &(td_loss_options){.size = sizeof(td_loss_options),
+                                              .from_logits = flag(op, "from_logits"),
+                                              .per_example = flag(op, "per_example"),
+                                              .sample_weight = in[SAMPLE_WEIGHT],
+                                              .delta = delta > 0 ? TD_SET(delta) : TD_DEFAULT,
+                                              .label_smoothing = number(op, "label_smoothing", 0)});
 }
 
 /* The truth of sparse losses is class numbers. */

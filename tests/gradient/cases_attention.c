@@ -2,7 +2,7 @@
 #include "gradient/op_table.h"
 
 typedef struct setting {
-    float scale;
+    td_number scale;
     bool causal;
     bool self; /* q is k is v */
 } setting;
@@ -34,7 +34,7 @@ static void reference(const op_array in[], op_array *out, const void *options) {
     int32_t rank = q->shape.rank;
     int64_t t = q->shape.dims[rank - 2], s = k->shape.dims[rank - 2], d = q->shape.dims[rank - 1];
     int64_t e = v->shape.dims[rank - 1];
-    double scale = o->scale != 0 ? (double)o->scale : 1 / sqrt((double)d);
+    double scale = o->scale.set ? o->scale.value : 1 / sqrt((double)d);
     td_shape scores = q->shape;
     scores.dims[rank - 1] = s;
     for (int64_t row = 0; row < q->count / d; row++) {
@@ -59,7 +59,7 @@ static void reference(const op_array in[], op_array *out, const void *options) {
     }
 }
 
-static const setting plain = {0}, scaled = {.scale = 0.7f}, causal = {.causal = true};
+static const setting plain = {0}, scaled = {.scale = TD_SET(0.7f)}, causal = {.causal = true};
 static const setting self = {.self = true}, self_causal = {.self = true, .causal = true};
 
 #define NONE                                                                                       \

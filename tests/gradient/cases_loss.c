@@ -5,7 +5,8 @@
 typedef struct {
     td_loss loss;
     bool from_logits, per_example, weighted;
-    float delta, smoothing, gamma, alpha;
+    float smoothing;
+    td_number delta, gamma, alpha;
     bool balanced;
 } how;
 
@@ -17,7 +18,7 @@ static td_tensor *build(td_tape *tape, td_tensor *const in[], const void *option
                                               .per_example = o->per_example,
                                               .sample_weight = o->weighted ? in[2] : NULL,
                                               .delta = o->delta,
-                                              .label_smoothing = o->smoothing,
+                                              .label_smoothing = (double)o->smoothing,
                                               .gamma = o->gamma,
                                               .alpha = o->alpha,
                                               .balanced = o->balanced});
@@ -49,10 +50,10 @@ static double huber(double e, double delta) {
 }
 
 static double gamma_of(const how *o) {
-    return o->gamma != 0 || signbit(o->gamma) ? (double)o->gamma : 2;
+    return o->gamma.set ? o->gamma.value : 2;
 }
 static double alpha_of(const how *o) {
-    return o->alpha > 0 ? (double)o->alpha : 0.25;
+    return o->alpha.set ? o->alpha.value : 0.25;
 }
 
 static double focal(const how *o, double p, double t) {
@@ -95,7 +96,7 @@ static double row_value(const how *o, int64_t n, const double *p, const double *
             sum += fabs(e) / (double)n;
             break;
         case TD_LOSS_HUBER:
-            sum += huber(e, o->delta > 0 ? (double)o->delta : 1) / (double)n;
+            sum += huber(e, o->delta.set ? o->delta.value : 1) / (double)n;
             break;
         case TD_LOSS_BINARY_CROSSENTROPY:
             sum += binary(o, p[i], t[i]) / (double)n;
@@ -202,10 +203,10 @@ static void reference(const op_array in[], op_array *out, const void *options) {
         CASE(name ", large", SHAPE(300, 130), low, high, SCALAR, HOW(member, __VA_ARGS__))
 
 static const op_case cases[] = {
-    EACH("mse", MSE, -2, 2, .delta = 0),
-    EACH("mae", MAE, 1, 2, .delta = 0),
-    EACH("huber", HUBER, -2, 2, .delta = 0),
-    EACH("huber, delta 0.3", HUBER, -2, 2, .delta = 0.3f),
+    EACH("mse", MSE, -2, 2, .smoothing = 0),
+    EACH("mae", MAE, 1, 2, .smoothing = 0),
+    EACH("huber", HUBER, -2, 2, .smoothing = 0),
+    EACH("huber, delta 0.3", HUBER, -2, 2, .delta = SET(0.3f)),
     EACH("binary_crossentropy", BINARY_CROSSENTROPY, 0.05, 0.95, .smoothing = 0),
     EACH("binary_crossentropy, smoothed", BINARY_CROSSENTROPY, 0.05, 0.95, .smoothing = 0.2f),
     EACH("binary_crossentropy, logits", BINARY_CROSSENTROPY, -6, 6, .from_logits = true),
@@ -217,29 +218,30 @@ static const op_case cases[] = {
     EACH("categorical_crossentropy, logits", CATEGORICAL_CROSSENTROPY, -6, 6, .from_logits = true),
     EACH("categorical_crossentropy, smoothed logits", CATEGORICAL_CROSSENTROPY, -6, 6,
          .from_logits = true, .smoothing = 0.1f),
-    EACH("kl_divergence", KL_DIVERGENCE, 0.05, 0.95, .delta = 0),
-    EACH("mape", MAPE, 1, 2, .delta = 0),
-    EACH("msle", MSLE, 0.05, 2, .delta = 0),
-    EACH("log_cosh", LOG_COSH, -3, 3, .delta = 0),
-    EACH("poisson", POISSON, 0.05, 3, .delta = 0),
-    EACH("hinge", HINGE, -3, 0.95, .delta = 0),
-    EACH("squared_hinge", SQUARED_HINGE, -3, 3, .delta = 0),
-    EACH("categorical_hinge", CATEGORICAL_HINGE, -0.2, 0.2, .delta = 0),
-    EACH("cosine_similarity", COSINE_SIMILARITY, -2, 2, .delta = 0),
-    EACH("binary_focal_crossentropy", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95, .delta = 0),
+    EACH("kl_divergence", KL_DIVERGENCE, 0.05, 0.95, .smoothing = 0),
+    EACH("mape", MAPE, 1, 2, .smoothing = 0),
+    EACH("msle", MSLE, 0.05, 2, .smoothing = 0),
+    EACH("log_cosh", LOG_COSH, -3, 3, .smoothing = 0),
+    EACH("poisson", POISSON, 0.05, 3, .smoothing = 0),
+    EACH("hinge", HINGE, -3, 0.95, .smoothing = 0),
+    EACH("squared_hinge", SQUARED_HINGE, -3, 3, .smoothing = 0),
+    EACH("categorical_hinge", CATEGORICAL_HINGE, -0.2, 0.2, .smoothing = 0),
+    EACH("cosine_similarity", COSINE_SIMILARITY, -2, 2, .smoothing = 0),
+    EACH("binary_focal_crossentropy", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95, .smoothing = 0),
     EACH("binary_focal_crossentropy, balanced", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95,
-         .gamma = 1.5f, .alpha = 0.4f, .balanced = true),
+         .gamma = SET(1.5f), .alpha = SET(0.4f), .balanced = true),
     EACH("binary_focal_crossentropy, logits", BINARY_FOCAL_CROSSENTROPY, -3, 3,
          .from_logits = true),
     EACH("binary_focal_crossentropy, gamma 0", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95,
-         .gamma = -0.0f),
-    EACH("categorical_focal_crossentropy", CATEGORICAL_FOCAL_CROSSENTROPY, 0.05, 0.95, .delta = 0),
+         .gamma = SET(0)),
+    EACH("categorical_focal_crossentropy", CATEGORICAL_FOCAL_CROSSENTROPY, 0.05, 0.95,
+         .smoothing = 0),
     EACH("categorical_focal_crossentropy, logits", CATEGORICAL_FOCAL_CROSSENTROPY, -3, 3,
-         .from_logits = true, .gamma = 3, .alpha = 0.5f),
-    CASE("mse, one axis", SHAPE(5), -2, 2, SCALAR, HOW(MSE, .delta = 0)),
+         .from_logits = true, .gamma = SET(3), .alpha = SET(0.5f)),
+    CASE("mse, one axis", SHAPE(5), -2, 2, SCALAR, HOW(MSE, .smoothing = 0)),
     CASE("mse, a scalar", SCALAR, -2, 2, SCALAR, HOW(MSE, .per_example = true)),
     SPARSE("int32", TD_INT32, SHAPE(6, 5), SHAPE(6), 0.05, 0.95, SCALAR,
-           HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .delta = 0)),
+           HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .smoothing = 0)),
     SPARSE("per example", TD_INT64, SHAPE(6, 5), SHAPE(6), 0.05, 0.95, SHAPE(6),
            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .per_example = true)),
     SPARSE("logits", TD_INT64, SHAPE(6, 5), SHAPE(6), -6, 6, SCALAR,
@@ -270,26 +272,27 @@ static const op_case cases[] = {
     }
 
 static const op_mistake mistakes[] = {
-    MISTAKE("mse, other shape", SHAPE(4, 3), SHAPE(4), TD_FLOAT32, SHAPE(4), HOW(MSE, .delta = 0),
-            TD_BAD_SHAPE, "mse: prediction (4, 3) and truth (4,) must have the same shape"),
+    MISTAKE("mse, other shape", SHAPE(4, 3), SHAPE(4), TD_FLOAT32, SHAPE(4),
+            HOW(MSE, .smoothing = 0), TD_BAD_SHAPE,
+            "mse: prediction (4, 3) and truth (4,) must have the same shape"),
     MISTAKE("mae, integer truth", SHAPE(4, 3), SHAPE(4, 3), TD_INT32, SHAPE(4),
-            HOW(MAE, .delta = 0), TD_DTYPE,
+            HOW(MAE, .smoothing = 0), TD_DTYPE,
             "mae: truth 'in1' is int32; operations compute in float32"),
     MISTAKE("huber, weights", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(3),
             HOW(HUBER, .weighted = true), TD_BAD_SHAPE,
             "huber: sample weights (3,) do not fit prediction (4, 3): one for each example, or its "
             "shape without the last axis"),
-    MISTAKE("huber, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(HUBER, .delta = -1),
-            TD_INVALID, "huber: delta -1 is not positive"),
-    MISTAKE("mse, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .delta = 3),
+    MISTAKE("huber, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
+            HOW(HUBER, .delta = SET(-1)), TD_INVALID, "huber: delta -1 is not positive"),
+    MISTAKE("mse, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .delta = SET(3)),
             TD_INVALID, "mse: delta 3 is not possible: it is for huber"),
-    MISTAKE("mse, gamma", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .gamma = 3),
+    MISTAKE("mse, gamma", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .gamma = SET(3)),
             TD_INVALID, "mse: gamma and alpha are for focal cross-entropies"),
     MISTAKE("categorical focal, balanced", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
             HOW(CATEGORICAL_FOCAL_CROSSENTROPY, .balanced = true), TD_INVALID,
             "categorical_focal_crossentropy: balanced is for binary_focal_crossentropy"),
     MISTAKE("focal, alpha", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
-            HOW(BINARY_FOCAL_CROSSENTROPY, .alpha = 3), TD_INVALID,
+            HOW(BINARY_FOCAL_CROSSENTROPY, .alpha = SET(3)), TD_INVALID,
             "binary_focal_crossentropy: gamma must be 0 or more, alpha between 0 and 1"),
     MISTAKE("mse, from logits", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
             HOW(MSE, .from_logits = true), TD_INVALID, "mse: from_logits is for cross-entropies"),
@@ -299,16 +302,16 @@ static const op_mistake mistakes[] = {
     MISTAKE("categorical_crossentropy, smoothing", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
             HOW(CATEGORICAL_CROSSENTROPY, .smoothing = 2), TD_INVALID,
             "categorical_crossentropy: label smoothing 2 is not possible; it is between 0 and 1"),
-    MISTAKE("mse, nothing", SHAPE(0, 3), SHAPE(0, 3), TD_FLOAT32, SHAPE(0), HOW(MSE, .delta = 0),
-            TD_BAD_SHAPE, "mse: prediction (0, 3) has no elements"),
+    MISTAKE("mse, nothing", SHAPE(0, 3), SHAPE(0, 3), TD_FLOAT32, SHAPE(0),
+            HOW(MSE, .smoothing = 0), TD_BAD_SHAPE, "mse: prediction (0, 3) has no elements"),
     MISTAKE("no such loss", SHAPE(2), SHAPE(2), TD_FLOAT32, SHAPE(2), (&(const how){.loss = 99}),
             TD_INVALID, "99 is no loss"),
     MISTAKE("sparse, float classes", SHAPE(4, 3), SHAPE(4), TD_FLOAT32, SHAPE(4),
-            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .delta = 0), TD_DTYPE,
+            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .smoothing = 0), TD_DTYPE,
             "sparse_categorical_crossentropy: truth 'in1' is float32; classes are int32, int64 or "
             "uint8"),
     MISTAKE("sparse, other shape", SHAPE(4, 3), SHAPE(4, 1), TD_INT32, SHAPE(4),
-            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .delta = 0), TD_BAD_SHAPE,
+            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .smoothing = 0), TD_BAD_SHAPE,
             "sparse_categorical_crossentropy: classes (4, 1) do not fit prediction (4, 3): they "
             "must have its shape without the last axis"),
     {.name = "sparse, no such class",

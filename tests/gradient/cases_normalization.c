@@ -3,14 +3,14 @@
 
 #include "tape/op.h"
 
-static const float large_epsilon = 0.5f, no_epsilon = 0;
+static const float large_epsilon = 0.5f, usual_epsilon = 1e-3f, no_epsilon = 0;
 
 static td_tensor *build_layer(td_tape *tape, td_tensor *const in[], const void *options) {
     return td_layer_normalization(tape, in[0], in[1], in[2], *(const float *)options);
 }
 
 static void layer(const op_array in[], op_array *out, const void *options) {
-    double epsilon = *(const float *)options > 0 ? (double)*(const float *)options : 1e-3;
+    double epsilon = (double)*(const float *)options;
     int64_t n = in[0].shape.dims[in[0].shape.rank - 1];
     for (int64_t start = 0; start < in[0].count; start += n) {
         const double *x = in[0].values + start;
@@ -69,7 +69,7 @@ static td_tensor *build_inference(td_tape *tape, td_tensor *const in[], const vo
 
 static void channels(const op_array in[], op_array *out, const td_batch_normalization_options *o,
                      bool training) {
-    double epsilon = o ? (double)o->epsilon : 1e-3;
+    double epsilon = o ? o->epsilon.value : 1e-3;
     int64_t n = in[0].shape.dims[in[0].shape.rank - 1], rows = n ? in[0].count / n : 0;
     for (int64_t c = 0; c < n; c++) {
         double mean = training ? 0 : in[3].values[c], variance = training ? 0 : in[4].values[c];
@@ -97,7 +97,7 @@ static void inference(const op_array in[], op_array *out, const void *options) {
 }
 
 static const td_batch_normalization_options settings = {
-    .size = sizeof settings, .momentum = 0.9f, .epsilon = 0.1f};
+    .size = sizeof settings, .momentum = TD_SET(0.9f), .epsilon = TD_SET(0.1f)};
 
 #define LAYER(what, epsilon, x, gamma, beta)                                                       \
     {                                                                                              \
@@ -130,20 +130,21 @@ static const td_batch_normalization_options settings = {
     { .optional = true }
 
 static const op_case cases[] = {
-    LAYER("plain", &no_epsilon, (4, 5), OF(5), OF(5)),
-    LAYER("rank 1", &no_epsilon, (7), OF(7), OF(7)),
+    LAYER("plain", &usual_epsilon, (4, 5), OF(5), OF(5)),
+    LAYER("rank 1", &usual_epsilon, (7), OF(7), OF(7)),
     {.name = "layer_normalization, one feature", /* always beta */
      .inputs = {{.shape = TD_SHAPE(3, 1), .constant = true}, OF(1), OF(1)},
      .input_count = 3,
      .output = TD_SHAPE(3, 1),
      .build = build_layer,
      .reference = layer,
-     .options = &no_epsilon},
-    LAYER("no gamma, no beta", &no_epsilon, (4, 5), NONE, NONE),
-    LAYER("no beta", &no_epsilon, (2, 3, 5), OF(5), NONE),
+     .options = &usual_epsilon},
+    LAYER("no gamma, no beta", &usual_epsilon, (4, 5), NONE, NONE),
+    LAYER("no beta", &usual_epsilon, (2, 3, 5), OF(5), NONE),
     LAYER("epsilon", &large_epsilon, (2, 3, 5), OF(5), OF(5)),
-    LAYER("many rows", &no_epsilon, (400, 70), OF(70), OF(70)),
-    LAYER("no rows", &no_epsilon, (0, 4), OF(4), OF(4)),
+    LAYER("no epsilon", &no_epsilon, (2, 3, 5), OF(5), OF(5)),
+    LAYER("many rows", &usual_epsilon, (400, 70), OF(70), OF(70)),
+    LAYER("no rows", &usual_epsilon, (0, 4), OF(4), OF(4)),
     GROUP("plain", 2, (3, 5, 6), OF(6), OF(6)),
     GROUP("pixels beside each other", 2, (3, 4, 4, 6), OF(6), OF(6)),
     GROUP("one group", 1, (2, 3, 5), OF(5), OF(5)),
@@ -181,14 +182,14 @@ static const op_mistake mistakes[] = {
      .inputs = {{.shape = TD_SHAPE(2, 5)}, OF(4), OF(5)},
      .input_count = 3,
      .build = build_layer,
-     .options = &no_epsilon,
+     .options = &usual_epsilon,
      .status = TD_BAD_SHAPE,
      .text = "layer_normalization: gamma (4,) does not fit input (2, 5): it must be (5,)"},
     {.name = "layer_normalization, scalar",
      .inputs = {{.shape = {0}}, NONE, NONE},
      .input_count = 3,
      .build = build_layer,
-     .options = &no_epsilon,
+     .options = &usual_epsilon,
      .status = TD_BAD_SHAPE,
      .text = "layer_normalization: input () has no axis"},
     {.name = "batch_normalization, beta",

@@ -2,8 +2,8 @@
 #include "gradient/op_table.h"
 
 typedef struct setting {
-    bool sequences, backwards, reset_after, linear;
-    td_activation activation, gates;
+    bool sequences, backwards, reset_after;
+    td_number activation, gates;
 } setting;
 
 static td_recurrent_options options_of(const setting *s, td_tensor *const in[]) {
@@ -12,7 +12,6 @@ static td_recurrent_options options_of(const setting *s, td_tensor *const in[]) 
                                   .go_backwards = s->backwards,
                                   .activation = s->activation,
                                   .recurrent_activation = s->gates,
-                                  .linear = s->linear,
                                   .initial_state = in[4],
                                   .initial_cell = in[5]};
 }
@@ -31,8 +30,8 @@ static td_tensor *build_gru(td_tape *tape, td_tensor *const in[], const void *op
     return td_gru(tape, in[0], in[1], in[2], in[3], s->reset_after, &o);
 }
 
-static double activated(td_activation activation, td_activation standard, bool linear, double x) {
-    switch (activation || linear ? activation : standard) {
+static double activated(td_number activation, td_activation by_default, double x) {
+    switch (activation.set ? (td_activation)activation.value : by_default) {
     case TD_LINEAR:
         return x;
     case TD_RELU:
@@ -47,8 +46,8 @@ static double activated(td_activation activation, td_activation standard, bool l
         return tanh(x);
     }
 }
-#define ACTIVATION(x) activated(s->activation, TD_TANH, s->linear, x)
-#define GATE(x) activated(s->gates, TD_SIGMOID, false, x)
+#define ACTIVATION(x) activated(s->activation, TD_TANH, x)
+#define GATE(x) activated(s->gates, TD_SIGMOID, x)
 
 enum { MOST_UNITS = 64 };
 
@@ -154,10 +153,11 @@ static const setting last = {0}, sequences = {.sequences = true}, backwards = {.
 static const setting both = {.sequences = true, .backwards = true};
 static const setting after = {.reset_after = true};
 static const setting after_both = {.reset_after = true, .sequences = true, .backwards = true};
-static const setting linear = {.linear = true, .gates = TD_HARD_SIGMOID};
-static const setting swish = {.sequences = true, .activation = TD_SWISH};
-static const setting after_swish = {.sequences = true, .reset_after = true, .gates = TD_SWISH};
-static const setting log_softmax = {.activation = TD_LOG_SOFTMAX};
+static const setting linear = {.activation = TD_SET(TD_LINEAR), .gates = TD_SET(TD_HARD_SIGMOID)};
+static const setting swish = {.sequences = true, .activation = TD_SET(TD_SWISH)};
+static const setting after_swish = {
+    .sequences = true, .reset_after = true, .gates = TD_SET(TD_SWISH)};
+static const setting log_softmax = {.activation = TD_SET(TD_LOG_SOFTMAX)};
 
 #define NONE                                                                                       \
     { .optional = true }

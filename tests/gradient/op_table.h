@@ -103,4 +103,8 @@ void op_test_mistake(const op_mistake *m);
 /* Prints one line. */
 void op_print_speed(const op_case *c);
 
+/* TD_SET for tables: a literal within a literal is not constant. */
+#define SET(number)                                                                                \
+    { (const struct td__set *)"", (number) }
+
 #endif

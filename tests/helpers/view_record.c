@@ -4,7 +4,7 @@
  *   types      a tensor of each element type, with values that its neighbours would read otherwise
  *   odd        numbers that are easily shown as something else: NaN and infinite metrics and predictions, dead
  *              units, tensors that are mostly zero, slices of very different size, records far apart
- *   grow       a step every few milliseconds, until it is killed */
+ *   grow       a step every few milliseconds, with tensors, predictions and triggers, until it is killed */
 #include "tapedeck/deck.h"
 
 #include <math.h>
@@ -32,6 +32,7 @@ static void hostile(td_deck *deck) {
         (void)td_deck_scalar(deck, "\u202egnp.exe\u2066", step == 4 ? NAN : (double)step);
         (void)td_deck_scalar(deck, "\"><img src=x onerror=window.pwned=1>",
                              step == 9 ? INFINITY : 2);
+        (void)td_deck_scalar(deck, "=1+1", -(double)step);
         (void)td_deck_text(deck, "note", "</script><script>window.pwned=1</script>");
         record(deck, "<img src=x onerror=window.pwned=1>.error", 100, step);
         record(deck, "</script><b>.error", 0, step);
@@ -129,9 +130,24 @@ static void odd(td_deck *deck) {
     }
 }
 
+enum { GROW_EVERY = 40 };
+
+/* Every GROW_EVERY steps a tensor, predictions and a trigger. */
 static void grow(td_deck *deck) {
+    static const int64_t rows[4] = {0, 1, 2, 3};
+    static const int32_t labels[4] = {1, 1, 0, 0};
+    td_deck_track(deck, .what = "hidden.output,conv.kernel", .form = TD_TENSOR, .to = "npy");
+    td_deck_track(deck, .what = "prediction", .form = TD_ROWS, .to = "sqlite");
+    td_deck_track(deck, .what = "second.error", .when = "spike > 0", .history = 3, .form = TD_STATS,
+                  .to = "sqlite");
     for (int64_t step = 1;; step++) {
         (void)td_deck_scalar(deck, "loss", 1.0 / (double)step);
+        (void)td_deck_scalar(deck, "spike", step % GROW_EVERY == 0 ? 1 : 0);
+        if (step % GROW_EVERY == 0) {
+            td_view label = {TD_INT32, TD_SHAPE(4), labels, NULL, NULL};
+            (void)td_deck_batch_labels(deck, rows, 4, &label);
+            record_odd_tensors(deck);
+        }
         record(deck, "first.error", 1, step);
         record(deck, "second.error", 0.01f, step);
         (void)td_deck_step(deck, 1, step);

@@ -88,6 +88,69 @@ class Session(Folder):
         with self.assertRaisesRegex(RuntimeError, "tapedeck.init"):
             tapedeck.log({"a": 1})
 
+    def test_values_are_those_at_the_time_of_the_call(self):
+        run, total, array = self.init(), torch.zeros(()), np.zeros(4)
+        for step in (1, 2, 3):
+            total += 1
+            array[:] = step
+            tapedeck.log({"total": total, "one": array[:1], "array": array, "histogram": tapedeck.Histogram(array)}, step=step)
+        run.finish()
+        read = tapedeck.Run(run.dir)
+        for name in ("total", "one"):
+            self.assertEqual(series(read, name), {1: 1, 2: 2, 3: 3}, name)
+        for name in ("array", "histogram"):
+            self.assertEqual(read[name].stats["mean"].to_dict(), {1: 1, 2: 2, 3: 3}, name)
+
+    def test_what_is_logged_is_in_the_step_of_training(self):
+        for number in (lambda i: i, lambda i: i + 1, lambda i: None):
+            for every in (1, 3):
+                torch.manual_seed(0)
+                model = torch.nn.Sequential(torch.nn.Linear(3, 2))
+                optimizer = torch.optim.SGD(model.parameters(), 0.01)
+                run = self.init()
+                run.watch(model, optimizer, every=1, form="tensor", to="npy")
+                losses, outputs = {}, {}
+                for i in range(7):
+                    output = model(torch.full((2, 3), float(i)))
+                    loss = (output ** 2).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    outputs[i + 1] = output.detach().numpy()
+                    if (i + 1) % every == 0:
+                        losses[i + 1] = float(loss)
+                        tapedeck.log({"loss": loss, "array": np.ones(3)}, step=number(i))
+                        if number(i) is not None:
+                            tapedeck.log({"again": i}, step=number(i))
+                run.finish()
+                read = tapedeck.Run(run.dir)
+                self.assertEqual(read.steps, 7)
+                self.assertEqual(series(read, "loss"), losses)
+                self.assertEqual(read["array"].forms, ["stats", "histogram"])
+                self.assertEqual(list(read["0.output"].steps), list(outputs))
+                for step, output in outputs.items():
+                    np.testing.assert_array_equal(read["0.output"].at(step), output)
+
+    def test_every_of_watch_is_kept_to(self):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        with self.init() as run:
+            run.watch(model, optimizer, every=4, form="stats")
+            for _ in range(8):
+                model(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+                run.log({"array": np.ones(3), "loss": 1.0})
+        read = tapedeck.Run(run.dir)
+        self.assertEqual(list(read["0.weight"].stats.index), [4, 8])
+        self.assertEqual(list(read["array"].stats.index), list(range(1, 9)))
+
+    def test_what_cannot_be_recorded_is_said(self):
+        with self.init() as run:
+            for value in (object(), 1j, ["a"], np.array(["a"]), 10**400, tapedeck.Image(np.full((2, 2), 7.0))):
+                with self.assertWarnsRegex(tapedeck.RecordingWarning, "v is not recorded"):
+                    run.log({"v": value, "w": 1.0})
+        self.assertEqual(list(tapedeck.Run(run.dir)), ["w"])
+
     def test_media_are_read_back(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -115,6 +178,11 @@ class Session(Folder):
         read = tapedeck.Run(folder)
         self.assertEqual((series(read, "a"), read.state), ({4: 1}, "finished"))
 
+    def test_a_program_that_fails_leaves_a_run_that_failed(self):
+        code = f"import tapedeck; r = tapedeck.init(project='p', dir={self.folder!r}); tapedeck.log({{'a': 1.0}}); print(r.dir); 1 / 0"
+        folder = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout.strip()
+        self.assertEqual((series(tapedeck.Run(folder), "a"), tapedeck.Run(folder).state), ({1: 1}, "failed"))
+
     def test_an_exception_ends_the_run_as_failed(self):
         with self.assertRaises(KeyError), self.init() as run:
             run.log({"a": 1.0})
@@ -124,9 +192,18 @@ class Session(Folder):
 
 class Lightning(Folder):
     def test_values_are_those_of_the_csv_logger(self):
+        self.compare()
+
+    def test_with_the_callback_in_the_same_run(self):
+        run = self.compare(recorder=True)
+        self.assertEqual(list(run["a.output"].stats.index), list(range(1, 16)))
+        self.assertNotIn("recording_ended", run.notes)
+
+    def compare(self, recorder=False):
         import logging
 
         import lightning.pytorch as lightning
+        from lightning.pytorch.callbacks import LearningRateMonitor
         from lightning.pytorch.loggers import CSVLogger
 
         logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -159,10 +236,13 @@ class Lightning(Folder):
         data = torch.utils.data.DataLoader(torch.randn(20, 3), batch_size=4)
         own = tapedeck.lightning.Logger(os.path.join(self.folder, "run"))
         theirs = CSVLogger(self.folder, name="csv")
+        callbacks = [LearningRateMonitor("step")]
+        if recorder:
+            callbacks.append(tapedeck.lightning.Recorder(deck=own.experiment.deck, every=1, form="stats"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", logger=[theirs, own], log_every_n_steps=1, enable_progress_bar=False,
-                                        enable_model_summary=False, enable_checkpointing=False)
+                                        enable_model_summary=False, enable_checkpointing=False, callbacks=callbacks)
             trainer.fit(Two(), data, data)
         own.experiment.finish()
         run = tapedeck.Run(own.log_dir)
@@ -181,6 +261,7 @@ class Lightning(Folder):
             self.assertEqual(recorded.keys(), values.keys(), name)
             for step, value in values.items():
                 self.assertAlmostEqual(recorded[step], value, places=6, msg=name)
+        return run
 
 
 class Accelerate(Folder):
@@ -233,9 +314,12 @@ class Transformers(Folder):
         transformers.set_seed(0)
         data = [{"x": torch.randn(3), "labels": torch.tensor(i % 2)} for i in range(24)]
         args = transformers.TrainingArguments(os.path.join(self.folder, "out"), report_to="tapedeck", num_train_epochs=2,
-                                              per_device_train_batch_size=4, logging_steps=3, save_strategy="no", disable_tqdm=True, use_cpu=True)
-        trainer = transformers.Trainer(Model(), args, train_dataset=data)
+                                              per_device_train_batch_size=4, logging_steps=3, save_strategy="no", disable_tqdm=True, use_cpu=True,
+                                              hub_token="secret-of-mine")
+        trainer = transformers.Trainer(Model(), args, train_dataset=data, eval_dataset=data)
+        before = trainer.evaluate()
         trainer.train()
+        after = trainer.evaluate()
         run = tapedeck.Run(os.path.join(self.folder, "run"))
         history = {row["step"]: row for row in trainer.state.log_history if "loss" in row}
         self.assertEqual(len(history), 4)
@@ -244,6 +328,11 @@ class Transformers(Folder):
             self.assertAlmostEqual(recorded[step], row["loss"], places=6)
             self.assertAlmostEqual(series(run, "grad_norm")[step], row["grad_norm"], places=5)
         self.assertIn("layer.error", run)
+        self.assertEqual(run.steps, 13)
+        self.assertEqual(series(run, "eval_loss"), {1: before["eval_loss"], 13: after["eval_loss"]})
+        self.assertEqual((run.config["learning_rate"], run.config["num_train_epochs"]), (args.learning_rate, 2))
+        self.assertNotIn("secret-of-mine", str(run.notes) + str(run.config))
+        self.assertEqual(run.state, "finished")
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ static void loaded_models_train(void **state) {
         td_tensor *gradients[64];
         assert_in_range(count, 1, 64);
         td_optimizer *optimizer = td_optimizer_create(
-            TD_OPTIMIZER(.kind = TD_ADAM, .learning_rate = 0.01), count, trained, &error);
+            TD_OPTIMIZER(.kind = TD_ADAM, .learning_rate = TD_SET(0.01)), count, trained, &error);
         float first = 0, last = 0;
         for (int step = 0; step < 20; step++) {
             td_tensor *y = td_model_forward(model, tape, x);

@@ -1,5 +1,6 @@
 """Going on with a run: what `resume` means, what is never lost, which epoch goes on."""
 
+import contextlib
 import os
 import sqlite3
 import tempfile
@@ -99,7 +100,7 @@ class Resume(unittest.TestCase):
         with self.assertRaises(tapedeck.Error):
             tapedeck.Deck(self.path, resume=True)
         deck.finish()
-        with sqlite3.connect(os.path.join(self.path, "run.db")) as database:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.path, "run.db"))) as database, database:
             self.assertEqual(database.execute("SELECT count(*) FROM scalar").fetchone(), (1,))
         database.close()
 

@@ -31,4 +31,9 @@ static inline void td__options_give(void *to, const void *from, size_t size) {
     }
 }
 
+/* The number, or what stands for it when it is left out. */
+static inline double td__number_or(td_number number, double by_default) {
+    return number.set ? number.value : by_default;
+}
+
 #endif

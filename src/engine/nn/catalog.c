@@ -225,7 +225,6 @@ static const char *const types[] = {
     [TD__FIELD_PAIR] = "one or two whole numbers",
     [TD__FIELD_TRIPLE] = "one or three whole numbers",
     [TD__FIELD_NUMBER] = "number",
-    [TD__FIELD_FLOAT] = "number",
     [TD__FIELD_SHARE] = "share",
     [TD__FIELD_BYTES] = "size",
     [TD__FIELD_BOOL] = "true or false",
@@ -242,15 +241,14 @@ static void describe_default(const td__field *field, td_catalog_option *info) {
     char *text = info->standard;
     size_t room = sizeof info->standard;
     bool number = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
-                  field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER ||
-                  field->type == TD__FIELD_FLOAT;
+                  field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER;
     info->required = (number && field->by_default == 0 && field->minimum > 0 && !field->quiet) ||
                      (field->type == TD__FIELD_SHAPE && !field->quiet) ||
                      field->type == TD__FIELD_NUMBERS;
     if (info->required) {
         return;
     }
-    if (field->given_offset && field->by_default == 0) {
+    if (field->no_default && field->by_default == 0) {
         (void)snprintf(text, room, "-");
     } else if (number) {
         (void)snprintf(text, room, "%.9g", field->by_default);

@@ -38,15 +38,7 @@ static const void *at_const(const void *options, size_t offset) {
     return (const char *)options + offset;
 }
 
-static int word_value(const void *options, const td__field *field) {
-    int value;
-    memcpy(&value, at_const(options, field->offset), sizeof value);
-    return value;
-}
-static void set_word(void *options, const td__field *field, int value) {
-    memcpy(at(options, field->offset), &value, sizeof value);
-}
-/* An enumeration may be accessed as an int, which word_value relies on. */
+/* An enumeration may be accessed as an int. */
 static_assert(sizeof(td_activation) == sizeof(int) && sizeof(td_fan) == sizeof(int) &&
                   sizeof(td_distribution) == sizeof(int) && sizeof(td_padding) == sizeof(int) &&
                   sizeof(td_interpolation) == sizeof(int),
@@ -56,60 +48,83 @@ size_t td__field_width(const td__field *field) {
     return field->type == TD__FIELD_TRIPLE ? 3 : field->type == TD__FIELD_PAIR ? 2 : 1;
 }
 
-/* Whether a value that can be left out was not. */
-static void set_given(const td__field *field, void *options) {
-    if (field->given_offset) {
-        *(bool *)at(options, field->given_offset) = true;
+double td__field_number(const td__field *field, const void *options, size_t i) {
+    const void *place = at_const(options, field->offset);
+    if (field->number) {
+        return ((const td_number *)place)[i].value;
+    }
+    if (field->type == TD__FIELD_NUMBER || field->type == TD__FIELD_SHARE) {
+        return *(const double *)place;
+    }
+    if (field->type == TD__FIELD_WORD) {
+        int value;
+        memcpy(&value, place, sizeof value);
+        return value;
+    }
+    return (double)((const int64_t *)place)[i];
+}
+
+void td__field_set_number(const td__field *field, void *options, size_t i, double value) {
+    void *place = at(options, field->offset);
+    if (field->number) {
+        ((td_number *)place)[i] = TD_SET(value);
+    } else if (field->type == TD__FIELD_NUMBER || field->type == TD__FIELD_SHARE) {
+        *(double *)place = value;
+    } else if (field->type == TD__FIELD_WORD) {
+        int word = (int)value;
+        memcpy(place, &word, sizeof word);
+    } else {
+        ((int64_t *)place)[i] = (int64_t)value;
     }
 }
-static bool is_given(const td__field *field, const void *options) {
-    return field->given_offset && *(const bool *)at_const(options, field->given_offset);
+
+static int word_value(const void *options, const td__field *field) {
+    return (int)td__field_number(field, options, 0);
+}
+
+/* Whether one of its numbers is set. */
+static bool is_set(const td__field *field, const void *options) {
+    const td_number *numbers = at_const(options, field->offset);
+    bool set = false;
+    for (size_t i = 0; field->number && i < td__field_width(field); i++) {
+        set = set || numbers[i].set;
+    }
+    return set;
+}
+/* Whether the i-th number has no value of its own. */
+static bool is_left_out(const td__field *field, const void *options, size_t i) {
+    const td_number *numbers = at_const(options, field->offset);
+    return field->number ? !numbers[i].set : td__field_number(field, options, i) == 0;
 }
 
 /* --- defaults ----------------------------------------------------------------------------- */
 
+/* Of several numbers, those after the first are by default as the first. */
+static void fill_numbers(const td__field *field, void *options, bool always) {
+    td_number *numbers = at(options, field->offset);
+    bool none = field->no_default && (always || !is_set(field, options));
+    for (size_t i = 0; i < td__field_width(field); i++) {
+        if (none) {
+            numbers[i] = (td_number){.value = field->by_default};
+        } else if (always || is_left_out(field, options, i)) {
+            double value = i == 0 ? field->by_default : td__field_number(field, options, 0);
+            td__field_set_number(field, options, i, value);
+        }
+    }
+}
+
 static void fill_field(const td__field *field, void *options, bool always) {
-    void *place = at(options, field->offset);
     switch (field->type) {
-    case TD__FIELD_INTEGER: {
-        int64_t *integer = place;
-        *integer = always || *integer == 0 ? (int64_t)field->by_default : *integer;
-        break;
-    }
+    case TD__FIELD_INTEGER:
     case TD__FIELD_PAIR:
-    case TD__FIELD_TRIPLE: {
-        int64_t *each = place;
-        if (is_given(field, options)) {
-            break;
-        }
-        each[0] = always || each[0] == 0 ? (int64_t)field->by_default : each[0];
-        bool any = each[0] != 0;
-        for (size_t i = 1; i < td__field_width(field); i++) {
-            each[i] = always || each[i] == 0 ? each[0] : each[i];
-            any = any || each[i] != 0;
-        }
-        if (any) {
-            set_given(field, options);
-        }
-        break;
-    }
-    case TD__FIELD_NUMBER: {
-        double *number = place;
-        bool unset = *number == 0 && !signbit(*number);
-        if (!unset) {
-            set_given(field, options);
-        }
-        *number = always || unset ? field->by_default : *number;
-        *number = *number == 0 ? 0 : *number; /* TD_ZERO has served */
-        break;
-    }
+    case TD__FIELD_TRIPLE:
+    case TD__FIELD_NUMBER:
     case TD__FIELD_WORD:
-        if (always || word_value(options, field) == 0) {
-            set_word(options, field, (int)field->by_default);
-        }
+        fill_numbers(field, options, always);
         break;
     case TD__FIELD_INITIALIZER:
-        td__initializer_fill(place, (td_initializer_kind)field->by_default, always);
+        td__initializer_fill(at(options, field->offset), (td_initializer_kind)field->by_default,
+                             always);
         break;
     default: /* zero is the default of the others */
         break;
@@ -122,47 +137,30 @@ void td__fields_fill(const td__field *fields, size_t count, void *options, bool 
     }
 }
 
-void td__fields_protect(const td__field *fields, size_t count, void *options) {
-    for (size_t i = 0; i < count; i++) {
-        bool left_out = fields[i].given_offset && !is_given(&fields[i], options);
-        if (fields[i].type == TD__FIELD_NUMBER && !left_out) {
-            double *number = at(options, fields[i].offset);
-            *number = *number == 0 ? TD_ZERO : *number;
-        }
-    }
-}
-
 /* --- ranges ------------------------------------------------------------------------------- */
 
 /* The smallest and the largest number of a field; false for one that has none. */
 static bool extremes(const td__field *field, const void *options, double *min, double *max) {
-    const void *place = at_const(options, field->offset);
-    const int64_t *integers = place;
-    size_t count = 1;
+    const td_shape *shape = at_const(options, field->offset);
+    size_t count = td__field_width(field);
     switch (field->type) {
     case TD__FIELD_NUMBER:
     case TD__FIELD_SHARE:
-        *min = *max = *(const double *)place;
-        return true;
-    case TD__FIELD_FLOAT:
-        *min = *max = (double)*(const float *)place;
-        return true;
     case TD__FIELD_INTEGER:
     case TD__FIELD_BYTES:
-        break;
     case TD__FIELD_PAIR:
     case TD__FIELD_TRIPLE:
-        count = td__field_width(field);
+        count = field->no_default && !is_set(field, options) ? 0 : count;
         break;
     case TD__FIELD_SHAPE:
-        integers = ((const td_shape *)place)->dims;
-        count = (size_t)((const td_shape *)place)->rank;
+        count = (size_t)shape->rank;
         break;
     default:
         return false;
     }
     for (size_t i = 0; i < count && i < TD_MAX_RANK; i++) {
-        double value = (double)integers[i];
+        double value = field->type == TD__FIELD_SHAPE ? (double)shape->dims[i]
+                                                      : td__field_number(field, options, i);
         *min = i == 0 || value < *min ? value : *min;
         *max = i == 0 || value > *max ? value : *max;
     }
@@ -175,6 +173,12 @@ td_status td__field_check(const td__field *field, const void *options, td_error 
                  field->type == TD__FIELD_TRIPLE;
     if (!extremes(field, options, &min, &max)) {
         return TD_OK;
+    }
+    for (size_t i = 0; whole && i < td__field_width(field); i++) {
+        double value = td__field_number(field, options, i);
+        if (value != trunc(value)) {
+            return td_error_set(error, TD_INVALID, "is %g, it must be a whole number", value);
+        }
     }
     if (!(min >= field->minimum) || isinf(min)) {
         return td_error_set(error, TD_RANGE, "is %g, it must be %.12g or more", min,
@@ -193,11 +197,12 @@ td_status td__field_check(const td__field *field, const void *options, td_error 
 static td_status check_field(const td__field *field, const void *options, td_error *error) {
     double min, max;
     if (field->type == TD__FIELD_WORD) {
-        int value = word_value(options, field);
-        return value >= 0 && value < field->words->count && field->words->words[value]
-                   ? TD_OK
-                   : td_error_set(error, TD_INVALID, "is %d, which is no %s", value,
-                                  field->words->what);
+        double value = td__field_number(field, options, 0);
+        bool word = value >= 0 && value < field->words->count && value == trunc(value) &&
+                    field->words->words[(int)value];
+        return word ? TD_OK
+                    : td_error_set(error, TD_INVALID, "is %g, which is no %s", value,
+                                   field->words->what);
     }
     if (field->type == TD__FIELD_INITIALIZER) {
         return td__initializer_check(at_const(options, field->offset), error);
@@ -289,10 +294,7 @@ static td_value number_value(double number) {
     return (td_value){.kind = TD_VALUE_NUMBER, .number = number};
 }
 
-static td_value list_value(const int64_t *integers, size_t count, double *numbers) {
-    for (size_t i = 0; i < count; i++) {
-        numbers[i] = (double)integers[i];
-    }
+static td_value list_value(size_t count, const double *numbers) {
     return (td_value){.kind = TD_VALUE_NUMBERS, .numbers = numbers, .count = count};
 }
 
@@ -301,18 +303,21 @@ td_value td__field_value(const td__field *field, const void *options, double *nu
     switch (field->type) {
     case TD__FIELD_INTEGER:
     case TD__FIELD_BYTES:
-        return number_value((double)*(const int64_t *)place);
     case TD__FIELD_NUMBER:
     case TD__FIELD_SHARE:
-        return number_value(*(const double *)place);
-    case TD__FIELD_FLOAT:
-        return number_value((double)*(const float *)place);
+        return number_value(td__field_number(field, options, 0));
     case TD__FIELD_PAIR:
     case TD__FIELD_TRIPLE:
-        return list_value(place, td__field_width(field), numbers);
+        for (size_t i = 0; i < td__field_width(field); i++) {
+            numbers[i] = td__field_number(field, options, i);
+        }
+        return list_value(td__field_width(field), numbers);
     case TD__FIELD_SHAPE: {
         const td_shape *shape = place;
-        return list_value(shape->dims, (size_t)shape->rank, numbers);
+        for (int32_t i = 0; i < shape->rank; i++) {
+            numbers[i] = (double)shape->dims[i];
+        }
+        return list_value((size_t)shape->rank, numbers);
     }
     case TD__FIELD_NUMBERS: {
         int64_t used = *(const int64_t *)at_const(options, field->count_offset);
@@ -357,7 +362,7 @@ static bool is_empty(const td_value *value) {
            (value->kind == TD_VALUE_NUMBERS && all_zero(value));
 }
 
-static bool is_standard(const td__field *field, const td_value *value) {
+static bool is_default_initializer(const td__field *field, const td_value *value) {
     return value->kind == TD_VALUE_TEXT &&
            strcmp(value->text, initializer_names[(int)field->by_default]) == 0;
 }
@@ -382,9 +387,9 @@ td_status td__fields_write(const td__field *fields, size_t count, const void *op
         td_value value = initializer
                              ? td__initializer_value(at_const(options, fields[i].offset), inner)
                              : td__field_value(&fields[i], options, numbers);
-        bool empty = initializer ? is_standard(&fields[i], &value) : is_empty(&value);
+        bool empty = initializer ? is_default_initializer(&fields[i], &value) : is_empty(&value);
         inner += initializer ? TD__INITIALIZER_MAX_SETTINGS : 0;
-        if (!fields[i].quiet || !empty || is_given(&fields[i], options)) {
+        if (!fields[i].quiet || !empty || is_set(&fields[i], options)) {
             list[used++] = (td_setting){.key = fields[i].key, .value = value};
             numbers += numbers_of(&fields[i]);
         }

@@ -12,7 +12,6 @@ typedef enum td__field_type {
     TD__FIELD_PAIR,       /* int64_t[2]; a second of 0 is as the first */
     TD__FIELD_TRIPLE,     /* int64_t[3]; a second and third of 0 are as the first */
     TD__FIELD_NUMBER,     /* double */
-    TD__FIELD_FLOAT,      /* float */
     TD__FIELD_SHARE,      /* double: 0.05 or 5% */
     TD__FIELD_BYTES,      /* int64_t, more than 0: 1000, 64 KiB, 256 MiB, 1 GiB */
     TD__FIELD_BOOL,       /* bool */
@@ -38,8 +37,9 @@ typedef struct td__field {
     const td__words *words; /* WORD */
     size_t count_offset;    /* NUMBERS: of an int64_t with how many are used */
     size_t room;            /* NUMBERS: how many fit */
-    size_t given_offset;    /* PAIR, NUMBER: of a bool that tells 0 from none; 0: no such */
-    bool quiet;             /* not written back when it is zero, or not given */
+    bool number;            /* its storage is a td_number, or as many as the field is wide */
+    bool no_default;        /* number: stays unset when it is left out */
+    bool quiet;             /* not written back when it is zero or unset */
 } td__field;
 
 extern const td__words td__activation_words, td__initializer_words, td__padding_words,
@@ -65,15 +65,16 @@ size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MAX_FIELD
 size_t td__optimizer_states(const td_optimizer_options *options);
 const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count);
 
-/* Gives each field its default: where it is zero, or everywhere. */
+/* Gives each field its default: where it is left out, or everywhere. */
 void td__fields_fill(const td__field *fields, size_t count, void *options, bool everywhere);
-/* Makes zeros survive a later filling of defaults: TD_ZERO in their place. */
-void td__fields_protect(const td__field *fields, size_t count, void *options);
 /* NULL when there is none of that key. */
 const td_setting *td__setting_find(const td_setting *settings, size_t count, const char *key);
 bool td__values_equal(const td_value *a, const td_value *b);
 /* How many integers a field of them has. */
 size_t td__field_width(const td__field *field);
+/* The i-th number of a field of integers, a number or a word, whatever its storage. */
+double td__field_number(const td__field *field, const void *options, size_t i);
+void td__field_set_number(const td__field *field, void *options, size_t i, double value);
 /* Whether one of the fields has this key, or understands it. */
 bool td__fields_have(const td__field *fields, size_t count, const char *key);
 /* The field with this key; NULL, and the error, which names the nearest, when there is none. */

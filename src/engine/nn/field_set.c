@@ -22,7 +22,6 @@ static const char *const wanted_texts[] = {
     [TD__FIELD_PAIR] = "one or two whole numbers",
     [TD__FIELD_TRIPLE] = "one or three whole numbers",
     [TD__FIELD_NUMBER] = "a number",
-    [TD__FIELD_FLOAT] = "a number",
     [TD__FIELD_SHARE] = "a share such as 0.05 or 5%",
     [TD__FIELD_BYTES] = "a size such as 256 MiB",
     [TD__FIELD_BOOL] = "true or false",
@@ -89,28 +88,23 @@ static size_t whole_numbers(const td_value *value, size_t max, int64_t *integers
 static td_status set_integers(const td__field *field, void *options, const td_value *value,
                               td_error *error) {
     size_t max = td__field_width(field);
-    int64_t given[3], *integers = at(options, field->offset);
+    int64_t given[3];
     size_t count = whole_numbers(value, max, given);
     if (count != 1 && count != max) {
         return refuse(field, value, error);
     }
     for (size_t i = 0; i < max; i++) {
-        integers[i] = given[count == 1 ? 0 : i];
+        td__field_set_number(field, options, i, (double)given[count == 1 ? 0 : i]);
     }
     return TD_OK;
 }
 
 static td_status set_number(const td__field *field, void *options, const td_value *value,
                             td_error *error) {
-    void *place = at(options, field->offset);
     if (value->kind != TD_VALUE_NUMBER) {
         return refuse(field, value, error);
     }
-    if (field->type == TD__FIELD_FLOAT) {
-        *(float *)place = (float)value->number;
-    } else {
-        *(double *)place = value->number;
-    }
+    td__field_set_number(field, options, 0, value->number);
     return TD_OK;
 }
 
@@ -162,7 +156,7 @@ static td_status set_word_of(const td__field *field, void *options, const td_val
     if (word < 0) {
         return TD_NOT_FOUND;
     }
-    memcpy(at(options, field->offset), &word, sizeof word);
+    td__field_set_number(field, options, 0, word);
     return TD_OK;
 }
 
@@ -226,21 +220,13 @@ static td_status set_initializer(const td__field *field, void *options, const td
 }
 
 static td_status (*const setters[])(const td__field *, void *, const td_value *, td_error *) = {
-    [TD__FIELD_INTEGER] = set_integers,
-    [TD__FIELD_PAIR] = set_integers,
-    [TD__FIELD_TRIPLE] = set_integers,
-    [TD__FIELD_NUMBER] = set_number,
-    [TD__FIELD_FLOAT] = set_number,
-    [TD__FIELD_SHARE] = set_share,
-    [TD__FIELD_BYTES] = set_bytes,
-    [TD__FIELD_BOOL] = set_bool,
-    [TD__FIELD_NOT] = set_bool,
-    [TD__FIELD_WORD] = set_word_of,
-    [TD__FIELD_TEXT] = set_text,
-    [TD__FIELD_TEXTS] = set_texts,
-    [TD__FIELD_SHAPE] = set_shape,
-    [TD__FIELD_NUMBERS] = set_numbers,
-    [TD__FIELD_INITIALIZER] = set_initializer,
+    [TD__FIELD_INTEGER] = set_integers, [TD__FIELD_PAIR] = set_integers,
+    [TD__FIELD_TRIPLE] = set_integers,  [TD__FIELD_NUMBER] = set_number,
+    [TD__FIELD_SHARE] = set_share,      [TD__FIELD_BYTES] = set_bytes,
+    [TD__FIELD_BOOL] = set_bool,        [TD__FIELD_NOT] = set_bool,
+    [TD__FIELD_WORD] = set_word_of,     [TD__FIELD_TEXT] = set_text,
+    [TD__FIELD_TEXTS] = set_texts,      [TD__FIELD_SHAPE] = set_shape,
+    [TD__FIELD_NUMBERS] = set_numbers,  [TD__FIELD_INITIALIZER] = set_initializer,
 };
 
 td_status td__field_set(const td__field *field, void *options, const td_value *value,
@@ -249,11 +235,7 @@ td_status td__field_set(const td__field *field, void *options, const td_value *v
         return td_error_set(error, TD_INVALID, "has no value");
     }
     td_status status = setters[field->type](field, options, value, error);
-    status = status ? status : td__field_check(field, options, error);
-    if (!status && field->given_offset) {
-        *(bool *)at(options, field->given_offset) = true;
-    }
-    return status;
+    return status ? status : td__field_check(field, options, error);
 }
 
 const td__field *td__field_find(const td__field *fields, size_t count, const char *key,

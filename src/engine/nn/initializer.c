@@ -30,12 +30,12 @@ static const td__words distribution_words = {"distribution", distribution_names,
 #define ANY_NUMBER(member, default_value)                                                          \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_initializer, member),      \
-        .by_default = default_value, .minimum = -DBL_MAX                                           \
+        .by_default = default_value, .minimum = -DBL_MAX, .number = (default_value) != 0           \
     }
 #define SEED                                                                                       \
     {                                                                                              \
         .key = "seed", .type = TD__FIELD_INTEGER, .offset = offsetof(td_initializer, seed),        \
-        .given_offset = offsetof(td_initializer, seeded), .quiet = true                            \
+        .number = true, .no_default = true, .quiet = true                                          \
     }
 
 static const td__field seed_fields[] = {SEED};
@@ -112,19 +112,19 @@ static td_status fill_identity(filling *f, td_error *error) {
     int64_t rows = f->tensor->shape.dims[0], columns = f->tensor->shape.dims[1];
     fill(f->tensor, 0);
     for (int64_t i = 0; i < rows && i < columns; i++) {
-        td__floats(f->tensor)[i * columns + i] = (float)f->by->gain;
+        td__floats(f->tensor)[i * columns + i] = (float)f->by->gain.value;
     }
     return TD_OK;
 }
 static td_status fill_uniform(filling *f, td_error *error) {
     (void)error;
-    double low = f->by->minval, high = f->by->maxval;
+    double low = f->by->minval.value, high = f->by->maxval.value;
     draw_uniform(f, low / 2 + high / 2, high / 2 - low / 2);
     return TD_OK;
 }
 static td_status fill_normal(filling *f, td_error *error) {
     (void)error;
-    draw_normal(f, f->by->mean, f->by->stddev, f->by->kind == TD_TRUNCATED_NORMAL);
+    draw_normal(f, f->by->mean, f->by->stddev.value, f->by->kind == TD_TRUNCATED_NORMAL);
     return TD_OK;
 }
 
@@ -133,7 +133,7 @@ static td_status fill_scaled(filling *f, td_error *error) {
     double in, out;
     fans(&f->tensor->shape, &in, &out);
     double fan = f->by->mode == TD_FAN_IN ? in : f->by->mode == TD_FAN_OUT ? out : (in + out) / 2;
-    double deviation = sqrt(f->by->scale / fmax(1, fan));
+    double deviation = sqrt(f->by->scale.value / fmax(1, fan));
     bool cut = f->by->distribution == TD_DISTRIBUTION_TRUNCATED_NORMAL;
     if (f->by->distribution == TD_DISTRIBUTION_UNIFORM) {
         draw_uniform(f, 0, deviation * sqrt(3));
@@ -161,7 +161,7 @@ static void orthonormalize(float *q, int64_t count, int64_t length) {
 /* (…, out) seen as a matrix with orthonormal columns, or rows when it is wider than high. */
 static td_status fill_orthogonal(filling *f, td_error *error) {
     td_tensor *tensor = f->tensor;
-    float gain = (float)f->by->gain;
+    float gain = (float)f->by->gain.value;
     int64_t columns = tensor->shape.rank ? tensor->shape.dims[tensor->shape.rank - 1] : 1;
     int64_t rows = columns ? tensor->count / columns : 0;
     draw_normal(f, 0, 1, false);
@@ -271,9 +271,10 @@ td_status td__initializer_check(const td_initializer *initializer, td_error *err
     if (!is_kind(initializer->kind)) {
         return td_error_set(error, TD_INVALID, "%d is no initializer", (int)initializer->kind);
     }
-    if (initializer->kind == TD_RANDOM_UNIFORM && initializer->minval > initializer->maxval) {
+    if (initializer->kind == TD_RANDOM_UNIFORM &&
+        initializer->minval.value > initializer->maxval.value) {
         return td_error_set(error, TD_RANGE, "'minval' %g is above 'maxval' %g",
-                            initializer->minval, initializer->maxval);
+                            initializer->minval.value, initializer->maxval.value);
     }
     const rule *by = &rules[initializer->kind];
     return td__fields_check(by->fields, by->count, initializer, "", error);
@@ -292,12 +293,12 @@ td_value td__initializer_value(const td_initializer *initializer,
     td_initializer plain = {0};
     td__initializer_fill(&plain, initializer->kind, true);
     size_t count = 0;
-    bool by_default = !initializer->seeded;
+    bool by_default = !initializer->seed.set;
     for (size_t i = 0; i < by->count; i++) {
         td_value value = td__field_value(&by->fields[i], initializer, NULL);
         td_value usual = td__field_value(&by->fields[i], &plain, NULL);
         by_default = by_default && same_value(&value, &usual);
-        if (!by->fields[i].quiet || initializer->seeded) {
+        if (!by->fields[i].quiet || initializer->seed.set) {
             room[count++] = (td_setting){by->fields[i].key, value};
         }
     }
@@ -312,12 +313,12 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
     td_initializer by = *initializer;
     const rule *kind = &rules[by.kind];
     if (kind->scale != 0) {
-        by.scale = kind->scale;
+        by.scale = TD_SET(kind->scale);
         by.mode = kind->mode;
         by.distribution = kind->distribution;
     }
     filling f = {.tensor = tensor, .by = &by};
-    uint64_t stream = by.seeded ? 0 : td__hash_text(tensor->name);
-    td__random_seed(&f.random, by.seeded ? (uint64_t)by.seed : seed, stream);
+    uint64_t stream = by.seed.set ? 0 : td__hash_text(tensor->name);
+    td__random_seed(&f.random, by.seed.set ? (uint64_t)(int64_t)by.seed.value : seed, stream);
     return kind->fill(&f, error);
 }

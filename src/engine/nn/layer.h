@@ -121,11 +121,15 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
         .key = #member, .alias = another_key, .type = TD__FIELD_PAIR,                              \
         .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
     }
+/* A td_number. */
 #define TD__NUMBER(struct_type, member, default_value)                                             \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
-        .by_default = default_value                                                                \
+        .by_default = default_value, .number = true                                                \
     }
+/* A double whose default is 0. */
+#define TD__AMOUNT(struct_type, member)                                                            \
+    { .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member) }
 /* A share that is dropped in training; not written when there is none. */
 #define TD__RATE(struct_type, member)                                                              \
     {                                                                                              \

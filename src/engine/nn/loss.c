@@ -8,16 +8,15 @@
 
 #define ROW(member, usual, min, max)                                                               \
     {                                                                                              \
-        .key = #member, .type = TD__FIELD_FLOAT, .offset = offsetof(td_loss_options, member),      \
-        .by_default = usual, .minimum = min, .maximum = max                                        \
+        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_loss_options, member),     \
+        .by_default = usual, .minimum = min, .maximum = max, .number = (usual) != 0                \
     }
 
-/* standard: what the equations take for 0. */
 static const td__field fields[] = {
     ROW(delta, 1, 1e-30, 1e30),
     ROW(label_smoothing, 0, 0, 1),
     ROW(gamma, 2, 0, 100),
-    ROW(alpha, 0.25, 1e-30, 1),
+    ROW(alpha, 0.25, 0, 1),
     {.key = "balanced", .type = TD__FIELD_BOOL, .offset = offsetof(td_loss_options, balanced)},
     {.key = "from_logits",
      .type = TD__FIELD_BOOL,
@@ -54,11 +53,6 @@ td_status td_loss_configure(td_loss *loss, td_loss_options *options, const char 
         char where[64];
         (void)snprintf(where, sizeof where, "loss %s: ", name);
         status = td__fields_set(fields, TD__COUNT(fields), &result, settings, count, where, error);
-    }
-    for (size_t i = 0; !status && i < count; i++) {
-        if (!strcmp(settings[i].key, "gamma") && result.gamma == 0) {
-            result.gamma = -0.0f; /* 0 itself is what has not been given */
-        }
     }
     status = status ? status : td_loss_check(found, &result, error);
     if (!status) {

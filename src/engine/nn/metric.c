@@ -81,7 +81,7 @@ const double *td__metric_row(const td_metric *metric, const td__metric_batch *b,
 /* In float32, as predictions are: 0.3 is not above 0.3. A logit is compared with the logit of the
  * threshold, so that 0.5 parts logits at exactly 0. */
 bool td__metric_is_above(const td_metric *metric, float prediction) {
-    double threshold = metric->options.threshold;
+    double threshold = metric->options.threshold.value;
     bool logit = metric->options.link != TD_LINK_NONE;
     return prediction > (float)(logit ? log(threshold / (1 - threshold)) : threshold);
 }
@@ -101,7 +101,7 @@ static void update_binary(td_metric *metric, const td__metric_batch *b) {
         const double *soft =
             metric->options.link == TD_LINK_SOFTMAX ? td__metric_row(metric, b, r) : NULL;
         for (int64_t i = 0; i < b->width; i++) {
-            bool above = soft ? (float)soft[i] > (float)metric->options.threshold
+            bool above = soft ? (float)soft[i] > (float)metric->options.threshold.value
                               : td__metric_is_above(metric, b->prediction[r * b->width + i]);
             metric->sum += (double)above == value_at(b->truth, r * b->width + i);
         }
@@ -288,12 +288,10 @@ td_status td_metric_configure(td_metric_options *options, const char *name,
     char where[64];
     (void)snprintf(where, sizeof where, "metric %s: ", names[made.kind]);
     td__fields_fill(rule->fields, rule->field_count, &made, true);
-    made.threshold_given = false;
     status = td__fields_set(rule->fields, rule->field_count, &made, settings, count, where, error);
     status =
         status ? status : td__fields_check(rule->fields, rule->field_count, &made, where, error);
     if (!status) {
-        made.threshold = made.threshold == 0 ? TD_ZERO : made.threshold;
         *options = made;
     }
     return status;
@@ -308,9 +306,7 @@ td_metric *td_metric_create(const td_metric_options *given, td_error *error) {
         return NULL;
     }
     const td__metric_rule *rule = rules[options.kind];
-    bool given_threshold = options.threshold_given;
     td__fields_fill(rule->fields, rule->field_count, &options, false);
-    options.threshold_given = given_threshold;
     if (td__fields_check(rule->fields, rule->field_count, &options, "", error)) {
         return NULL;
     }
@@ -362,9 +358,9 @@ static bool make_room(td_metric *metric, int64_t width) {
 
 static td_status set_width(td_metric *metric, int64_t width, td_error *error) {
     const char *name = names[metric->options.kind];
-    if (metric->options.class_given && metric->options.class_id >= width) {
-        return td_error_set(error, TD_RANGE, "%s: there is no class %lld among %lld outputs", name,
-                            (long long)metric->options.class_id, (long long)width);
+    if (metric->options.class_id.set && metric->options.class_id.value >= (double)width) {
+        return td_error_set(error, TD_RANGE, "%s: there is no class %.0f among %lld outputs", name,
+                            metric->options.class_id.value, (long long)width);
     }
     if (metric->width == width) {
         return TD_OK;
@@ -414,9 +410,9 @@ size_t td_metric_value_count(const td_metric_options *options, int64_t outputs) 
     if (matrix) {
         classes = classes > 1 ? classes : 2;
     }
-    return matrix                                                         ? classes * classes
-           : options->average == TD_AVERAGE_NONE && !options->class_given ? classes
-                                                                          : 1;
+    return matrix                                                          ? classes * classes
+           : options->average == TD_AVERAGE_NONE && !options->class_id.set ? classes
+                                                                           : 1;
 }
 
 void td_metric_values(const td_metric *metric, double *values) {

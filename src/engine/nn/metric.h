@@ -59,8 +59,8 @@ bool td__metric_is_above(const td_metric *metric, float prediction);
 #define TD__METRIC_THRESHOLD                                                                       \
     {                                                                                              \
         .key = "threshold", .alias = "thresholds", .type = TD__FIELD_NUMBER,                       \
-        .offset = offsetof(td_metric_options, threshold), .by_default = 0.5,                       \
-        .given_offset = offsetof(td_metric_options, threshold_given)                               \
+        .offset = offsetof(td_metric_options, threshold), .by_default = 0.5, .number = true,       \
+        .no_default = true                                                                         \
     }
 
 /* --- what a metric has summed up, to be saved and given back ------------------------------- */

@@ -29,7 +29,8 @@ static const td__field found_fields[] = {
     {.key = "class_id",
      .type = TD__FIELD_INTEGER,
      .offset = offsetof(td_metric_options, class_id),
-     .given_offset = offsetof(td_metric_options, class_given),
+     .number = true,
+     .no_default = true,
      .quiet = true},
 };
 static const td__field f1_fields[] = {TD__METRIC_NAME, AVERAGE(MACRO), TD__METRIC_THRESHOLD};
@@ -63,14 +64,14 @@ static bool is_largest(const double *row, int64_t width, int64_t i) {
 static bool is_predicted(const td_metric *metric, const td__metric_batch *b, const double *row,
                          int64_t r, int64_t i) {
     const td_metric_options *options = &metric->options;
-    if (options->kind == TD_METRIC_F1 && b->width > 1 && !options->threshold_given) {
+    if (options->kind == TD_METRIC_F1 && b->width > 1 && !options->threshold.set) {
         return is_largest(row, b->width, i);
     }
     if (options->kind != TD_METRIC_F1 && options->k) {
         return larger_in(row, b->width, i) < options->k;
     }
     return options->link == TD_LINK_SOFTMAX && b->width > 1
-               ? (float)row[i] > (float)options->threshold
+               ? (float)row[i] > (float)options->threshold.value
                : td__metric_is_above(metric, b->prediction[r * b->width + i]);
 }
 
@@ -108,7 +109,7 @@ static void values(const td_metric *metric, double *out) {
     for (int64_t i = 0; i < metric->width; i++) {
         const double *sums = metric->sums + i * CLASS_SUMS;
         double of_class = score(options->kind, sums), truths = sums[HIT] + sums[MISSED];
-        if (options->average == TD_AVERAGE_NONE && !options->class_given) {
+        if (options->average == TD_AVERAGE_NONE && !options->class_id.set) {
             out[i] = of_class;
         }
         for (int k = 0; k < CLASS_SUMS; k++) {
@@ -118,8 +119,8 @@ static void values(const td_metric *metric, double *out) {
         weighted += of_class * truths;
         support += truths;
     }
-    if (options->class_given) {
-        *out = score(options->kind, metric->sums + options->class_id * CLASS_SUMS);
+    if (options->class_id.set) {
+        *out = score(options->kind, metric->sums + (int64_t)options->class_id.value * CLASS_SUMS);
     } else if (options->average == TD_AVERAGE_MICRO) {
         *out = score(options->kind, total);
     } else if (options->average == TD_AVERAGE_MACRO) {

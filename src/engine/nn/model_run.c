@@ -168,7 +168,7 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
         notify_watcher(model, index, TD_LAYER_PREACTIVATION, y);
     }
     if (layer->activation != layer->fused) {
-        y = td_activate(tape, y, layer->activation, 0);
+        y = td_activate(tape, y, layer->activation, TD_DEFAULT);
     }
     if (y) {
         layer->output = y;

@@ -122,7 +122,7 @@ const char *td__operator_reshape(td__operators *to, const char *x, size_t rank,
 const char *td__operator_channels_first(td__operators *to, const char *x, int spatial);
 const char *td__operator_channels_last(td__operators *to, const char *x, int spatial);
 const char *td__operator_activation(td__operators *to, const char *x, td_activation activation,
-                                    double alpha);
+                                    td_number alpha);
 /* A window that moves over the spatial axes of an image, as attributes of Conv, MaxPool, …. */
 typedef struct td__window {
     int spatial;

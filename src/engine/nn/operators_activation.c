@@ -116,7 +116,7 @@ static const struct {
 };
 
 const char *td__operator_activation(td__operators *to, const char *x, td_activation activation,
-                                    double alpha) {
+                                    td_number alpha) {
     if (activation == TD_LINEAR) {
         return x;
     }
@@ -126,11 +126,11 @@ const char *td__operator_activation(td__operators *to, const char *x, td_activat
     td__attribute attributes[3] = {{.name = "axis", .type = TD__INT, .integer = -1}};
     size_t used = plain[activation].last;
     for (int i = 0; i < 2 && plain[activation].keys[i]; i++) {
-        bool own = i == 0 && plain[activation].alpha && (alpha != 0 || signbit(alpha));
+        bool own = i == 0 && plain[activation].alpha && alpha.set;
         attributes[used++] =
             (td__attribute){.name = plain[activation].keys[i],
                             .type = TD__REAL,
-                            .number = own ? (float)alpha : plain[activation].numbers[i]};
+                            .number = own ? (float)alpha.value : plain[activation].numbers[i]};
     }
     return td__operator(to, plain[activation].type, 1, &x, used, attributes);
 }

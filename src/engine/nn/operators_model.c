@@ -24,8 +24,9 @@ static const char *write_layer(td__operators *to, const td_model *model, const t
         return td__operator_refuse(to, "a mask of steps, for which there is no operator");
     }
     const char *y = layer->kind->operators(layer, to, inputs, shapes);
-    return y && layer->kind->has_activation ? td__operator_activation(to, y, layer->activation, 0)
-                                            : y;
+    return y && layer->kind->has_activation
+               ? td__operator_activation(to, y, layer->activation, TD_DEFAULT)
+               : y;
 }
 
 /* All layers; TD_UNSUPPORTED lists those that have no operators. */

@@ -84,31 +84,33 @@ static void run_sgd(const td_optimizer_options *options, const step_numbers *num
 
 static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                      const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->adam(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
-                        (float)options->epsilon, numbers->decay, g, s[0], s[1], s[2], w);
+    td__kernels()->adam(n, numbers->rate, mean(options->beta_1.value), mean(options->beta_2.value),
+                        (float)options->epsilon.value, numbers->decay, g, s[0], s[1], s[2], w);
 }
 
 static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                         const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->rmsprop(n, numbers->rate, mean(options->rho), average(options->momentum, 1),
-                           (float)options->epsilon, g, s[0], s[1], s[2], w);
+    td__kernels()->rmsprop(n, numbers->rate, mean(options->rho.value),
+                           average(options->momentum, 1), (float)options->epsilon.value, g, s[0],
+                           s[1], s[2], w);
 }
 
 static void run_adagrad(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                         const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, s[0], w);
+    td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon.value, g, s[0], w);
 }
 
 static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
                          int64_t n, const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->adadelta(n, numbers->rate, mean(options->rho), (float)options->epsilon, g, s[0],
-                            s[1], w);
+    td__kernels()->adadelta(n, numbers->rate, mean(options->rho.value),
+                            (float)options->epsilon.value, g, s[0], s[1], w);
 }
 
 static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                        const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->adamax(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
-                          (float)options->epsilon, g, s[0], s[1], w);
+    td__kernels()->adamax(n, numbers->rate, mean(options->beta_1.value),
+                          mean(options->beta_2.value), (float)options->epsilon.value, g, s[0], s[1],
+                          w);
 }
 
 static void run_nadam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
@@ -119,29 +121,31 @@ static void run_nadam(const td_optimizer_options *options, const step_numbers *n
 
 static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                      const float *g, float *const s[MAX_STATES], float *w) {
-    td__kernels()->lion(n, numbers->rate, mean(options->beta_1), mean(options->beta_2), g, s[0], w);
+    td__kernels()->lion(n, numbers->rate, mean(options->beta_1.value), mean(options->beta_2.value),
+                        g, s[0], w);
 }
 
 #define NUMBER(member, by_default) TD__NUMBER(td_optimizer_options, member, by_default)
+#define MOMENTUM TD__AMOUNT(td_optimizer_options, momentum)
 #define FLAG(member) TD__BOOL(td_optimizer_options, member)
 #define DECAY NUMBER(weight_decay, 0)
 #define MOMENTS                                                                                    \
     NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9), NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7)
-static const td__field sgd_fields[] = {NUMBER(learning_rate, 0.01), NUMBER(momentum, 0),
-                                       FLAG(nesterov), DECAY};
+static const td__field sgd_fields[] = {NUMBER(learning_rate, 0.01), MOMENTUM, FLAG(nesterov),
+                                       DECAY};
 static const td__field adam_fields[] = {MOMENTS, FLAG(amsgrad), DECAY};
 static const td__field adamw_fields[] = {MOMENTS, FLAG(amsgrad), NUMBER(weight_decay, 0.004)};
 static const td__field moments_fields[] = {MOMENTS, DECAY};
-static const td__field rmsprop_fields[] = {
-    NUMBER(learning_rate, 0.001), NUMBER(rho, 0.9), NUMBER(momentum, 0),
-    NUMBER(epsilon, 1e-7),        FLAG(centered),   DECAY};
+static const td__field rmsprop_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.9), MOMENTUM,
+                                           NUMBER(epsilon, 1e-7),        FLAG(centered),   DECAY};
 static const td__field adagrad_fields[] = {
     NUMBER(learning_rate, 0.001),
     {.key = "initial_accumulator",
      .alias = "initial_accumulator_value",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_optimizer_options, initial_accumulator),
-     .by_default = 0.1},
+     .by_default = 0.1,
+     .number = true},
     NUMBER(epsilon, 1e-7),
     DECAY};
 static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
@@ -151,6 +155,7 @@ static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(bet
 #undef MOMENTS
 #undef DECAY
 #undef FLAG
+#undef MOMENTUM
 #undef NUMBER
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
@@ -224,13 +229,13 @@ static td_status check_options(const td_optimizer_options *options, td_error *er
     (void)snprintf(where, sizeof where, "optimizer %s: ", names[options->kind]);
     td_status status = td__fields_check(kind->fields, kind->field_count, options, where, error);
     status = status ? status : below_one("momentum", options->momentum, error);
-    status = status ? status : below_one("beta_1", options->beta_1, error);
-    status = status ? status : below_one("beta_2", options->beta_2, error);
-    status = status ? status : below_one("rho", options->rho, error);
-    if (!status && options->epsilon > 0 && (float)options->epsilon < FLT_MIN) {
+    status = status ? status : below_one("beta_1", options->beta_1.value, error);
+    status = status ? status : below_one("beta_2", options->beta_2.value, error);
+    status = status ? status : below_one("rho", options->rho.value, error);
+    if (!status && options->epsilon.value > 0 && (float)options->epsilon.value < FLT_MIN) {
         status =
             td_error_set(error, TD_RANGE, "%sepsilon is %g, parameters are float32: use %g or more",
-                         where, options->epsilon, (double)FLT_MIN);
+                         where, options->epsilon.value, (double)FLT_MIN);
     }
     if (!status && (!(options->clip_norm >= 0) || !(options->clip_value >= 0))) {
         status =
@@ -260,7 +265,6 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
     status = status ? status : check_options(&result, error);
     if (!status) {
         *options = result;
-        td__fields_protect(kind->fields, kind->field_count, options);
     }
     return status;
 }
@@ -316,7 +320,7 @@ static td_status add_parameter(td_optimizer *optimizer, size_t i, td_tensor *par
         optimizer->states[MAX_STATES * i + (size_t)s] = state;
         optimizer->named[optimizer->named_count++] = state;
         for (int64_t k = 0; optimizer->options.kind == TD_ADAGRAD && k < state->count; k++) {
-            td__floats(state)[k] = (float)optimizer->options.initial_accumulator;
+            td__floats(state)[k] = (float)optimizer->options.initial_accumulator.value;
         }
     }
     return TD_OK;
@@ -348,7 +352,7 @@ td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t co
         return NULL;
     }
     optimizer->rate =
-        td__schedule_rate(&optimizer->options.schedule, optimizer->options.learning_rate, 0);
+        td__schedule_rate(&optimizer->options.schedule, optimizer->options.learning_rate.value, 0);
     return optimizer;
 }
 
@@ -501,11 +505,11 @@ static double share(double beta, double t) {
 
 /* The rate with what corrects moments that began at 0. */
 static double corrected_rate(const td_optimizer_options *options, double rate, double t) {
-    double first = share(options->beta_1, t);
+    double first = share(options->beta_1.value, t);
     switch (options->kind) {
     case TD_ADAM:
     case TD_ADAMW:
-        return rate * sqrt(share(options->beta_2, t)) / first;
+        return rate * sqrt(share(options->beta_2.value, t)) / first;
     case TD_ADAMAX:
         return rate / first;
     default:
@@ -515,7 +519,7 @@ static double corrected_rate(const td_optimizer_options *options, double rate, d
 
 /* Keras's momentum of step t: it rises towards beta_1. */
 static double nadam_momentum(const td_optimizer_options *options, double t) {
-    return options->beta_1 * (1 - 0.5 * pow(0.96, t));
+    return options->beta_1.value * (1 - 0.5 * pow(0.96, t));
 }
 
 static td__nadam nadam_numbers(td_optimizer *optimizer) {
@@ -530,12 +534,12 @@ static td__nadam nadam_numbers(td_optimizer *optimizer) {
     optimizer->nadam_steps = optimizer->steps;
     double t = (double)optimizer->steps, now = nadam_momentum(options, t);
     double next = nadam_momentum(options, t + 1), product = optimizer->nadam_product;
-    return (td__nadam){.first = mean(options->beta_1),
-                       .second = mean(options->beta_2),
-                       .epsilon = (float)options->epsilon,
+    return (td__nadam){.first = mean(options->beta_1.value),
+                       .second = mean(options->beta_2.value),
+                       .epsilon = (float)options->epsilon.value,
                        .of_moment = (float)(next / (1 - product * next)),
                        .of_gradient = (float)((1 - now) / (1 - product)),
-                       .of_square = (float)(1 / share(options->beta_2, t))};
+                       .of_square = (float)(1 / share(options->beta_2.value, t))};
 }
 
 td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[],
@@ -545,14 +549,15 @@ td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[
         return status;
     }
     const td_optimizer_options *options = &optimizer->options;
-    double rate = td__schedule_rate(&options->schedule, options->learning_rate, optimizer->steps);
+    double rate =
+        td__schedule_rate(&options->schedule, options->learning_rate.value, optimizer->steps);
     optimizer->rate = rate;
     optimizer->steps++;
     optimizer->gradients = gradients;
     int64_t total = optimizer->count ? optimizer->ends[optimizer->count - 1] : 0;
     optimizer->numbers =
         (step_numbers){.rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
-                       .decay = (float)(rate * options->weight_decay),
+                       .decay = (float)(rate * options->weight_decay.value),
                        .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
                        .limit = (float)options->clip_value};
     if (options->kind == TD_NADAM) {
@@ -591,7 +596,7 @@ td_status td_optimizer_set_learning_rate(td_optimizer *optimizer, double rate, t
     if (!(rate >= 0) || isinf(rate)) {
         return td_error_set(error, TD_RANGE, "a learning rate of %g", rate);
     }
-    optimizer->options.learning_rate = rate;
+    optimizer->options.learning_rate.value = rate;
     return TD_OK;
 }
 

@@ -1,6 +1,8 @@
 /* Learning-rate schedules; the equations are in tapedeck/nn.h. */
 #include "nn/schedule.h"
 
+#include "base/options.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -9,14 +11,14 @@
 #define INITIAL                                                                                    \
     {                                                                                              \
         .key = "initial_learning_rate", .type = TD__FIELD_NUMBER,                                  \
-        .offset = offsetof(td_schedule, initial),                                                  \
-        .given_offset = offsetof(td_schedule, initial_given), .quiet = true                        \
+        .offset = offsetof(td_schedule, initial), .number = true, .no_default = true,              \
+        .quiet = true                                                                              \
     }
 #define COMMON INITIAL, WARMUP
 #define NUMBER(member, another_key, default_value)                                                 \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_NUMBER,                            \
-        .offset = offsetof(td_schedule, member), .by_default = default_value                       \
+        .offset = offsetof(td_schedule, member), .by_default = default_value, .number = true       \
     }
 #define SWITCH(member)                                                                             \
     {                                                                                              \
@@ -31,7 +33,8 @@ static const td__field cosine_fields[] = {COMMON,
                                           {.key = "warmup_target",
                                            .type = TD__FIELD_NUMBER,
                                            .offset = offsetof(td_schedule, warmup_target),
-                                           .given_offset = offsetof(td_schedule, target_given),
+                                           .number = true,
+                                           .no_default = true,
                                            .quiet = true}};
 static const td__field exponential_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 0.96),
                                                SWITCH(staircase)};
@@ -49,7 +52,8 @@ static const td__field restarts_fields[] = {
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_schedule, t_mul),
      .by_default = 2,
-     .minimum = 1},
+     .minimum = 1,
+     .number = true},
     NUMBER(m_mul, NULL, 1)};
 static const td__field piecewise_fields[] = {
     WARMUP,
@@ -178,7 +182,6 @@ td_status td_schedule_configure(td_schedule *schedule, const char *kind, const t
                                   where, setting->key);
         }
     }
-    td__fields_protect(fields, field_count, &result);
     td_schedule settled = result;
     status = status ? status : td__schedule_settle(&settled, error);
     if (!status) {
@@ -202,21 +205,21 @@ static double cosine(double rate, double end, double passed) {
 /* The i-th period is t_mul^i times as long as the first. */
 static double restarted(const td_schedule *schedule, double rate, double passed) {
     double period, length = 1, before;
-    if (schedule->t_mul == 1) {
+    if (schedule->t_mul.value == 1) {
         period = before = floor(passed);
     } else {
-        period = floor(log(1 + passed * (schedule->t_mul - 1)) / log(schedule->t_mul));
-        length = pow(schedule->t_mul, period);
-        before = (length - 1) / (schedule->t_mul - 1);
+        period = floor(log(1 + passed * (schedule->t_mul.value - 1)) / log(schedule->t_mul.value));
+        length = pow(schedule->t_mul.value, period);
+        before = (length - 1) / (schedule->t_mul.value - 1);
     }
-    double start = pow(schedule->m_mul, period), end = schedule->end;
+    double start = pow(schedule->m_mul.value, period), end = schedule->end.value;
     return rate * ((1 - end) * start * (1 + cos(acos(-1) * (passed - before) / length)) / 2 + end);
 }
 
 static double polynomial(const td_schedule *schedule, double rate, double passed) {
     double length = schedule->cycle ? fmax(1, ceil(passed)) : 1;
     double left = 1 - fmin(passed / length, 1); /* 1 at first, 0 at the end */
-    return (rate - schedule->end) * pow(left, schedule->power) + schedule->end;
+    return (rate - schedule->end.value) * pow(left, schedule->power.value) + schedule->end.value;
 }
 
 /* Of t steps after the warm-up. */
@@ -231,17 +234,17 @@ static double rate_at(const td_schedule *schedule, double rate, double t) {
     double stepped = schedule->staircase ? floor(passed) : passed;
     switch (schedule->kind) {
     case TD_SCHEDULE_COSINE:
-        return cosine(rate, schedule->end, fmin(passed, 1));
+        return cosine(rate, schedule->end.value, fmin(passed, 1));
     case TD_SCHEDULE_COSINE_RESTARTS:
         return restarted(schedule, rate, passed);
     case TD_SCHEDULE_EXPONENTIAL:
-        return rate * pow(schedule->factor, stepped);
+        return rate * pow(schedule->factor.value, stepped);
     case TD_SCHEDULE_INVERSE_TIME:
-        return rate / (1 + schedule->factor * stepped);
+        return rate / (1 + schedule->factor.value * stepped);
     case TD_SCHEDULE_STEP:
-        return rate * pow(schedule->factor, floor(passed));
+        return rate * pow(schedule->factor.value, floor(passed));
     case TD_SCHEDULE_LINEAR:
-        return (rate - schedule->end) * (1 - fmin(passed, 1)) + schedule->end;
+        return (rate - schedule->end.value) * (1 - fmin(passed, 1)) + schedule->end.value;
     default:
         return polynomial(schedule, rate, passed);
     }
@@ -250,10 +253,10 @@ static double rate_at(const td_schedule *schedule, double rate, double t) {
 double td__schedule_rate(const td_schedule *schedule, double rate, uint64_t done) {
     double t = (double)done, warmup = (double)schedule->warmup;
     double from = 0;
-    rate = schedule->initial_given ? schedule->initial : rate;
-    if (schedule->target_given) {
+    rate = td__number_or(schedule->initial, rate);
+    if (schedule->warmup_target.set) {
         from = rate;
-        rate = schedule->warmup_target;
+        rate = schedule->warmup_target.value;
     }
     if (t < warmup) {
         return from + (rate_at(schedule, rate, 0) - from) * t / warmup;

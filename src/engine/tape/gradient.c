@@ -143,6 +143,9 @@ static td_status visit(const backward_walk *walk, int32_t index) {
         if (status) {
             return status;
         }
+        if (tape->watch && node->needed) {
+            tape->watch->backward(tape->watch->user, tape, index);
+        }
         release_slot(tape, &tape->slots[node->output->slot]);
     }
     return finish_leaves(walk, node, index);
@@ -192,6 +195,9 @@ td_status td_tape_gradient_tell(td_tape *tape, td_tensor *source, size_t kept, s
         return status;
     }
     mark_needed(tape);
+    if (tape->watch) {
+        tape->watch->forward(tape->watch->user, tape);
+    }
     backward_walk walk = {
         .tape = tape, .count = count, .targets = targets, .ready = ready, .user = user};
     status = walk_back(&walk, &tape->slots[from]);
@@ -237,6 +243,12 @@ bool td__wants(const td_tape *tape, const td__node *node, int32_t i) {
 
 const float *td__output_gradient(const td_tape *tape, const td__node *node) {
     return tape->slots[node->output->slot].gradient->data;
+}
+
+const float *td__gradient_of(const td_tape *tape, const td__node *node, int32_t i) {
+    const td__buffer *gradient =
+        td__wants(tape, node, i) ? tape->slots[node->inputs[i].slot].gradient : NULL;
+    return gradient ? gradient->data : NULL;
 }
 
 float *td__gradient(td_tape *tape, td__node *node, int32_t i, bool *add) {

@@ -1,5 +1,6 @@
 /* Activations after a product. */
 #include "tape/linear.h"
+#include "base/options.h"
 
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -17,11 +18,8 @@ bool td__activation_uses_output(td_activation activation) {
     return uses_output[activation];
 }
 
-float td__activation_alpha(td_activation activation, float alpha) {
-    if (alpha != 0 || signbit(alpha)) {
-        return alpha;
-    }
-    return activation == TD_LEAKY_RELU ? 0.2f : 1.0f;
+float td__activation_alpha(td_activation activation, td_number alpha) {
+    return (float)td__number_or(alpha, activation == TD_LEAKY_RELU ? 0.2 : 1);
 }
 
 bool td__linear_check(td_tape *tape, const char *op, td_activation activation) {

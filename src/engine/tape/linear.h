@@ -25,7 +25,7 @@ void td__finish_run(const td__finish *finish, int64_t n, float *y);
 /* What follows a product: f(product + onto). */
 typedef struct td__ending {
     td_activation activation;
-    float alpha; /* 0: the default */
+    td_number alpha;
     td_tensor
         *onto; /* made on this tape, which keeps no history, and of the result's shape: the result
                         takes its memory, and it is gone; NULL: nothing */
@@ -53,8 +53,8 @@ td_status td__linear_backward(td_tape *tape, td__node *node, const td__linear *l
 td_tensor *td__dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
                      td__ending ending);
 
-/* The default of an activation's alpha when 0 is given. */
-float td__activation_alpha(td_activation activation, float alpha);
+/* An activation's alpha, or its default. */
+float td__activation_alpha(td_activation activation, td_number alpha);
 /* y = f(x) or dx (=|+=) g f', over all threads. */
 void td__activate_all(td_activation activation, float alpha, int64_t n, const float *x, float *y);
 void td__activate_backward_all(td_activation activation, float alpha, int64_t n, const float *v,

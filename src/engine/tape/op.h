@@ -42,8 +42,9 @@ struct td__node {
     td_tensor *output;
     td__edge *inputs;
     int32_t input_count;
-    bool needed; /* of the gradient under way: leads to a target */
-    void *saved; /* the operation's own, in the arena */
+    bool needed;       /* of the gradient under way: leads to a target */
+    void *saved;       /* the operation's own, in the arena */
+    const char *label; /* the layer that ran it, as td__label was given it; or NULL */
 };
 
 /* --- forward ------------------------------------------------------------------------------ */

@@ -135,6 +135,12 @@ static bool take_masks(td_tape *tape, const char *op, td__recurrent *r,
     return r->scaled || !r->scale;
 }
 
+/* TD_ACTIVATION_COUNT, which is none, for a number that is no activation. */
+static td_activation activation_or(td_number number, td_activation by_default) {
+    bool valid = number.value >= 0 && number.value < TD_ACTIVATION_COUNT;
+    return !number.set ? by_default : valid ? (td_activation)number.value : TD_ACTIVATION_COUNT;
+}
+
 td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
                                    td_tensor *const inputs[TD__RNN_INPUTS],
                                    const td_recurrent_options *options, size_t saved_size) {
@@ -154,10 +160,8 @@ td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
     r->units = r->width / gates;
     r->sequences = options->return_sequences;
     r->backwards = options->go_backwards;
-    r->activation = options->activation || options->linear ? options->activation : TD_TANH;
-    r->gate_activation = options->recurrent_activation || options->linear_gates
-                             ? options->recurrent_activation
-                             : TD_SIGMOID;
+    r->activation = activation_or(options->activation, TD_TANH);
+    r->gate_activation = activation_or(options->recurrent_activation, TD_SIGMOID);
     return check_activation(tape, op, r->activation) &&
                    check_activation(tape, op, r->gate_activation) &&
                    take_masks(tape, op, r, options) && allocate(tape, r)
@@ -267,7 +271,7 @@ void td__recurrent_apply(td_activation activation, int64_t n, const float *x, fl
     if (activation == TD_SOFTMAX) {
         td__kernels()->softmax(1, n, x, y);
     } else {
-        td__kernels()->activate[activation](n, td__activation_alpha(activation, 0), x, y);
+        td__kernels()->activate[activation](n, td__activation_alpha(activation, TD_DEFAULT), x, y);
     }
 }
 
@@ -276,8 +280,8 @@ void td__recurrent_apply_backward(td_activation activation, int64_t n, const flo
     if (activation == TD_SOFTMAX) {
         td__kernels()->softmax_backward(1, n, values, g, add, dx);
     } else {
-        td__kernels()->activate_backward[activation](n, td__activation_alpha(activation, 0), values,
-                                                     g, add, dx);
+        td__kernels()->activate_backward[activation](
+            n, td__activation_alpha(activation, TD_DEFAULT), values, g, add, dx);
     }
 }
 

@@ -424,8 +424,12 @@ td_tensor *td__record(td_tape *tape, const td__op *op, td_tensor *output, int32_
         return td__fail_memory(tape);
     }
     output->slot = slot;
-    tape->nodes[tape->node_count++] = (td__node){
-        .op = op, .output = output, .inputs = edges, .input_count = input_count, .saved = saved};
+    tape->nodes[tape->node_count++] = (td__node){.op = op,
+                                                 .output = output,
+                                                 .inputs = edges,
+                                                 .input_count = input_count,
+                                                 .saved = saved,
+                                                 .label = tape->label};
     return output;
 }
 

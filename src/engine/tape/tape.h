@@ -34,6 +34,15 @@ typedef struct td__leaf {
     int32_t slot;
 } td__leaf;
 
+/* Sees the operations of each recording that a gradient is taken of. */
+typedef struct td__tape_watch {
+    /* Before the walk: every node has its output, and parameters are what they were. */
+    void (*forward)(void *user, const td_tape *tape);
+    /* The node has added to the gradients of its inputs (td__gradient_of). */
+    void (*backward)(void *user, const td_tape *tape, int32_t node);
+    void *user;
+} td__tape_watch;
+
 struct td_tape {
     td__arena *arena;   /* of this recording */
     td__arena **arenas; /* all, the current one included */
@@ -54,6 +63,7 @@ struct td_tape {
     const char *label; /* the layer that is running, or NULL */
     uint64_t seed, step, random_count;
     td__prepared_table prepared;
+    const td__tape_watch *watch; /* borrowed; NULL: nobody */
     bool no_history;
     bool inference; /* what td_tape_options promises of it */
     bool
@@ -63,6 +73,8 @@ struct td_tape {
 
 /* The tape's present memory does not grow beyond this: what needs more fails with TD_MEMORY. */
 void td__tape_limit(td_tape *tape, size_t bytes);
+/* During the walk: the gradient of a node's input so far; NULL where it has none. */
+const float *td__gradient_of(const td_tape *tape, const td__node *node, int32_t input);
 /* The slot of a tensor this tape knows, or -1. */
 int32_t td__slot_of(const td_tape *tape, const td_tensor *tensor);
 /* A buffer with one reference, values not set; NULL when memory is exhausted. */

@@ -58,13 +58,13 @@ static const char *rsqrt(td__aten_call *call) {
 }
 
 static const char *silu(td__aten_call *call) {
-    return td__operator_activation(call->to, SELF(call), TD_SWISH, 0);
+    return td__operator_activation(call->to, SELF(call), TD_SWISH, TD_DEFAULT);
 }
 
 static const char *gelu(td__aten_call *call) {
     const char *how = td__aten_text(call, "approximate");
-    return td__operator_activation(call->to, SELF(call),
-                                   how && !strcmp(how, "tanh") ? TD_GELU_TANH : TD_GELU, 0);
+    return td__operator_activation(
+        call->to, SELF(call), how && !strcmp(how, "tanh") ? TD_GELU_TANH : TD_GELU, TD_DEFAULT);
 }
 
 static const char *leaky_relu(td__aten_call *call) {

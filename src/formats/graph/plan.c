@@ -24,7 +24,7 @@ typedef struct match {
     size_t count;
     int32_t output;
     td_activation activation;
-    float alpha;
+    td_number alpha;
 } match;
 
 /* --- readers ------------------------------------------------------------------------------ */
@@ -163,10 +163,10 @@ static bool match_one(const planning *p, int32_t value, match *m) {
     for (size_t i = 0; i < TD__COUNT(activations); i++) {
         if (is_operator(node, activations[i].name)) {
             m->activation = activations[i].activation;
-            m->alpha = activations[i].attribute ? td__graph_float(node, activations[i].attribute,
-                                                                  activations[i].fallback)
-                                                : 0;
-            found = !activations[i].attribute || m->alpha != 0;
+            const char *attribute = activations[i].attribute;
+            m->alpha = attribute ? TD_SET(td__graph_float(node, attribute, activations[i].fallback))
+                                 : TD_DEFAULT;
+            found = !attribute || m->alpha.value != 0;
         }
     }
     if (is_operator(node, "Clip") && node->inputs[0] == value) {

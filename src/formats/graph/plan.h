@@ -17,7 +17,7 @@ typedef struct td__graph_step {
     int32_t bias;             /* value that is added to the columns of a product; -1: none */
     int32_t onto;             /* value that is added, read for the last time; -1: none */
     td_activation activation; /* then; TD_LINEAR: none */
-    float alpha;
+    td_number alpha;
     size_t dead, dead_count; /* values that nobody reads after this node: part of the plan's list */
 } td__graph_step;
 

@@ -114,7 +114,7 @@
       (tape, x, shape, from))                                                                      \
     X(void *, td__scratch, (td_tape * tape, size_t bytes), (tape, bytes))                          \
     X(td_tensor *, td_activate,                                                                    \
-      (td_tape * tape, td_tensor * x, td_activation activation, float alpha),                      \
+      (td_tape * tape, td_tensor * x, td_activation activation, td_number alpha),                  \
       (tape, x, activation, alpha))                                                                \
     X(td_tensor *, td_add, (td_tape * tape, td_tensor * a, td_tensor * b), (tape, a, b))           \
     X(td_tensor *, td_affine, (td_tape * tape, td_tensor * x, float scale, float offset),          \

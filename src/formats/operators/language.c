@@ -111,7 +111,7 @@ static bool causal_conv_with_state(td__graph_call *call) {
         }
     }
     y = y && bias ? td_add(tape, y, td_reshape(tape, bias, TD_SHAPE(d[1], 1))) : y;
-    y = y && strcmp(activation, "none") != 0 ? td_activate(tape, y, TD_SWISH, 0) : y;
+    y = y && strcmp(activation, "none") != 0 ? td_activate(tape, y, TD_SWISH, TD_DEFAULT) : y;
     td__graph_type type = td__graph_input(call, 0)->type;
     td_tensor *present =
         y ? td_slice(tape, all, (int64_t[]){0, 0, d[2]}, (int64_t[]){-1, -1, k[2] - 1}) : NULL;

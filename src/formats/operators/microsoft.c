@@ -34,7 +34,7 @@ static td_tensor *activated(td__graph_call *call, td_tensor *x) {
         return td_tanh(call->tape, x);
     }
     if (!strcmp(name, "LeakyRelu")) {
-        return td_activate(call->tape, x, TD_LEAKY_RELU, alpha == 0 ? -0.0f : alpha);
+        return td_activate(call->tape, x, TD_LEAKY_RELU, TD_SET(alpha));
     }
     if (!strcmp(name, "Clip")) {
         return td_clip(call->tape, x, alpha, beta);
@@ -92,7 +92,7 @@ static bool gelu_of(td__graph_call *call, td_activation form) {
     td_tensor *x = td__graph_plain(call, 0), *bias = td__graph_plain(call, 1);
     x = x && bias ? td_add(call->tape, x, bias) : x;
     return td__graph_output(call, 0, td__graph_input(call, 0)->type,
-                            x ? td_activate(call->tape, x, form, 0) : NULL);
+                            x ? td_activate(call->tape, x, form, TD_DEFAULT) : NULL);
 }
 
 static bool gelu(td__graph_call *call) {

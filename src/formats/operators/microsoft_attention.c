@@ -69,7 +69,7 @@ static td_tensor *attend(td__graph_call *call, const attention *a) {
         return NULL;
     }
     td_attention_options options = {
-        .size = sizeof options, .scale = td__graph_attention_scale(a), .mask = a->mask};
+        .size = sizeof options, .scale = TD_SET(td__graph_attention_scale(a)), .mask = a->mask};
     td_tensor *y = td_attention(call->tape, a->q, k, v, &options);
     return y ? td__graph_join_heads(call, y) : NULL;
 }

@@ -89,7 +89,7 @@ static const char *leaky_relu(td__lite_call *call) {
 
 static const char *gelu(td__lite_call *call) {
     return td__operator_activation(call->to, td__lite_value(call, 0),
-                                   OPTION_BYTE(call, 0) ? TD_GELU_TANH : TD_GELU, 0);
+                                   OPTION_BYTE(call, 0) ? TD_GELU_TANH : TD_GELU, TD_DEFAULT);
 }
 
 static const char *select_value(td__lite_call *call) {

@@ -303,6 +303,7 @@ static void release_deck(td_deck *deck) {
     td__deck_unlock(deck); /* notifies the owners of memory that history held */
     td__recycler_release(&deck->recycler);
     td__signals_release(deck);
+    td__alerts_release(&deck->alerts);
     pthread_cond_destroy(&deck->work);
     pthread_cond_destroy(&deck->room);
     pthread_mutex_destroy(&deck->lock);

@@ -18,6 +18,7 @@
 #ifndef TAPEDECK_DECK_DECK_H
 #define TAPEDECK_DECK_DECK_H
 
+#include "deck/alert.h"
 #include "deck/condition.h"
 #include "deck/environment.h"
 #include "deck/folder.h"
@@ -43,6 +44,7 @@ typedef struct td__track {
     int64_t *at;
     size_t at_count;
     td__condition *condition; /* or NULL */
+    td__alert *alert;         /* that the condition raises: such a track records nothing; or NULL */
     bool metrics;             /* scalars, texts and pictures only */
     uint32_t form;
     td__forms forms;       /* of tensors */
@@ -203,6 +205,8 @@ struct td_deck {
     td__system system;
     td__git_diff diff;
 
+    td__alerts alerts;
+
     td__scalars scalars;
 };
 
@@ -277,6 +281,8 @@ void td__signal_forget(td_signal *signal);
 void td__tracks_open_step(td_deck *deck);
 /* Whether the step that is being closed is one of the track's, apart from its condition. */
 bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bool epoch_end);
+/* Adds the condition of an alert. */
+td_status td__track_alert(td_deck *deck, const char *when, td__alert *alert, td_error *error);
 void td__track_destroy(td__track *track);
 
 /* ---- queue.c -------------------------------------------------------------------------------- */

@@ -4,17 +4,15 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "deck/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 static const double MAX_SECONDS = 20;
 
@@ -30,29 +28,7 @@ static bool spawn_git(pid_t *process, int out) {
                                   "--no-ext-diff",
                                   "--no-textconv",
                                   NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none, pipe_signal;
-    sigemptyset(&none);
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    if (posix_spawn_file_actions_init(&files) != 0) {
-        return false;
-    }
-    bool good = posix_spawnattr_init(&how) == 0;
-    if (good) {
-        good =
-            posix_spawnattr_setsigmask(&how, &none) == 0 &&
-            posix_spawnattr_setsigdefault(&how, &pipe_signal) == 0 &&
-            posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF) == 0 &&
-            posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0) == 0 &&
-            posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0) == 0 &&
-            posix_spawn_file_actions_adddup2(&files, out, 1) == 0 &&
-            posix_spawnp(process, words[0], &files, &how, words, environ) == 0;
-        posix_spawnattr_destroy(&how);
-    }
-    posix_spawn_file_actions_destroy(&files);
-    return good;
+    return td__child_start(words, -1, out, false, process) == 0;
 }
 
 void td__git_diff_start(td__git_diff *diff, size_t limit) {

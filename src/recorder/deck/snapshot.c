@@ -137,6 +137,7 @@ void td__entry_release(td__recycler *recycler, td__entry *entry) {
         break;
     case TD__ENTRY_EXPECT:
     case TD__ENTRY_EVENT:
+    case TD__ENTRY_ALERT:
     case TD__ENTRY_NOTE: {
         td__message *message = (td__message *)entry;
         td__deck_pool_give(&recycler->pool, message->text, message->text_size);

@@ -31,6 +31,7 @@ typedef enum td__entry_kind {
     TD__ENTRY_EXPECT, /* these are td__message */
     TD__ENTRY_EVENT,
     TD__ENTRY_NOTE,
+    TD__ENTRY_ALERT,
     TD__ENTRY_FLUSH, /* part of a td__flush */
 } td__entry_kind;
 
@@ -106,9 +107,9 @@ typedef struct td__message {
     td__entry entry;
     char *text;
     size_t text_size;
-    int32_t sink;    /* EXPECT */
+    int32_t sink;    /* EXPECT; ALERT: which */
     uint32_t expect; /* EXPECT */
-    td_event event;  /* EVENT */
+    td_event event;  /* EVENT, ALERT */
 } td__message;
 
 /* On the stack of a thread that waits. */

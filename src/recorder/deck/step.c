@@ -97,6 +97,10 @@ static void submit_triggered(td_deck *deck, const decision *decided, int64_t ste
             continue;
         }
         td__track *track = deck->tracks[i];
+        if (track->alert) {
+            td__alert_raise(deck, track->alert, td__condition_text(track->condition));
+            continue;
+        }
         deck->counters.triggers++;
         td__deck_event(deck, TD_EVENT_TRIGGER, NULL, 1, "%s", td__condition_text(track->condition));
         td__history_submit(deck, i, step);

@@ -263,6 +263,32 @@ static td_status install_track(td_deck *deck, td__track *track, const bool chose
     return status;
 }
 
+td_status td__track_alert(td_deck *deck, const char *when, td__alert *alert, td_error *error) {
+    static const bool nowhere[TD__SINKS] = {false};
+    td_error reason = {0};
+    if (deck->track_count == TD__TRACKS) {
+        return td_error_set(error, TD_RANGE, "alert: a deck has at most %d tracks and alerts",
+                            TD__TRACKS);
+    }
+    td__track *track = td__calloc(1, sizeof *track);
+    if (!track) {
+        return td_error_set(error, TD_MEMORY, "out of memory for an alert");
+    }
+    track->every = 1;
+    track->alert = alert;
+    track->condition = td__condition_parse(when, &reason);
+    if (!track->condition) {
+        td__track_destroy(track);
+        return td_error_set(error, reason.status, "alert: %s", reason.text);
+    }
+    td_status status = install_track(deck, track, nowhere);
+    if (status) { /* it stays, and raises nothing */
+        track->alert = NULL;
+        return td_error_set(error, status, "%s", deck->error.text);
+    }
+    return TD_OK;
+}
+
 td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *error) {
     if (!deck || !given) {
         (void)td_error_set(error, TD_INVALID, "track: the %s is NULL", deck ? "track" : "deck");

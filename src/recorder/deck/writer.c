@@ -280,6 +280,10 @@ static void flush_sinks(td_deck *deck) {
 static void deliver_message(td_deck *deck, td__message *message) {
     message->event.signal = *message->text ? message->text : NULL;
     message->event.text = message->text + strlen(message->text) + 1;
+    if (message->entry.kind == TD__ENTRY_ALERT) {
+        td__alert_deliver(deck, message->sink, &message->event);
+        return;
+    }
     bool event = message->entry.kind == TD__ENTRY_EVENT;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
@@ -338,6 +342,7 @@ static int64_t process_entry(td_deck *deck, td__entry *entry, place *at) {
     }
     case TD__ENTRY_EVENT:
     case TD__ENTRY_NOTE:
+    case TD__ENTRY_ALERT:
         deliver_message(deck, (td__message *)entry);
         break;
     case TD__ENTRY_FLUSH:
@@ -576,6 +581,7 @@ void *td__writer_run(void *argument) {
             handed_over = now;
         }
         note_diff(deck);
+        td__alert_look(deck);
         if (deck->system_seconds > 0 && now - sampled >= deck->system_seconds && reached.step > 0) {
             sample_system(deck, &reached);
             sampled = now;
@@ -587,6 +593,7 @@ void *td__writer_run(void *argument) {
         }
     }
     await_diff(deck);
+    td__alert_finish(deck);
     td__system_release(&deck->system);
     end_step(deck, &at);
     for (int32_t i = 0; i < deck->outlet_count; i++) {

@@ -60,18 +60,36 @@ td_status td_run_findings(td_run *run, td_run_finding_function *each, void *user
     return status;
 }
 
-td_status td_run_write_findings(const char *folder, const td_run_finding *findings, size_t count,
-                                td_error *error) {
+/* Opens the store of a run and a writer on it; a run of several ranks keeps what is said of it with its first one. */
+static td_status open_writer(const char *folder, td__writer *writer, td_error *error) {
     td__store *store = NULL;
-    char first[4096]; /* a run of several ranks keeps them with its first one */
+    char first[4096];
     (void)snprintf(first, sizeof first, "%s/rank-00000", folder);
     td_status status = td__store_open(td__ranks_are_in(folder) ? first : folder, &store, error);
+    return status ? status : td__writer_init(writer, store, 0, error);
+}
+
+td_status td_run_write_note(const char *folder, const char *key, const char *value,
+                            td_error *error) {
+    td__writer writer;
+    td_status status = open_writer(folder, &writer, error);
     if (status) {
         return status;
     }
+    status = td__writer_note(&writer, key, value, error);
+    status = status ? status : td__batch_sync(&writer.batch, error);
+    td__writer_release(&writer);
+    return status;
+}
+
+td_status td_run_write_findings(const char *folder, const td_run_finding *findings, size_t count,
+                                td_error *error) {
     td__writer writer;
-    status = td__writer_init(&writer, store, 0, error);
-    status = status ? status : td__batch_clear(&writer.batch, TD__FINDING_ROW, error);
+    td_status status = open_writer(folder, &writer, error);
+    if (status) {
+        return status;
+    }
+    status = td__batch_clear(&writer.batch, TD__FINDING_ROW, error);
     for (size_t i = 0; i < count && !status; i++) {
         status = td__writer_finding(&writer, &findings[i], error);
     }

@@ -110,7 +110,8 @@ void td__edit_layer(td__case *of, td__suspicion *suspicion, ptrdiff_t layer, con
 }
 
 double td__rate_of(const td__case *of) {
-    return of->trainer ? td_optimizer_settled(of->trainer->learner.optimizer)->learning_rate : NAN;
+    return of->trainer ? td_optimizer_settled(of->trainer->learner.optimizer)->learning_rate.value
+                       : NAN;
 }
 
 double td__score_of(const td__case *of) {

@@ -208,6 +208,9 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     td__note_skipped(of, options->only, options->ignore);
     td_status status = check_count(of, error);
     status = status ? status : td__judge(of, options, error);
+    if (!status && options->baseline_count) {
+        status = td__compare_with(of, options->baseline, options->baseline_count, error);
+    }
     return status ? status : td__report(of, error);
 }
 
@@ -353,6 +356,7 @@ void td_diagnosis_destroy(td_diagnosis *diagnosis) {
     td__free(diagnosis->texts);
     td__free(diagnosis->blocks);
     td__free(diagnosis->notes);
+    td__free(diagnosis->unusual);
     td__free(diagnosis->findings);
     td__free(diagnosis);
 }

@@ -13,12 +13,17 @@ struct td_diagnosis {
     const char **notes;
     size_t note_count, note_capacity;
     size_t rule_count, skipped_count; /* rules that looked, that could not */
-    const char *fix_path;             /* of the experiment; NULL: nothing to put right */
+    td_unusual *unusual;              /* not as in the runs that went well */
+    size_t unusual_count, unusual_capacity, baseline_count;
+    const char *fix_path; /* of the experiment; NULL: nothing to put right */
     const char *fix[8 * TD__MOST_EDITS];
     size_t fix_count;
     bool fix_redraw; /* the weights it started from are to go */
 };
 
+/* What is not as in runs that went well; texts live as long as the diagnosis. */
+TD_NODISCARD td_status td__compare_with(td__case *of, const char *const *runs, size_t count,
+                                        td_error *error);
 /* Tries what rules suspect, and decides. */
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
 /* Accepts what the symptoms alone point to; only pairs with one of the symptoms of `among`. */

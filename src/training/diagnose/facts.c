@@ -31,6 +31,19 @@ static void settle(td__column *column) {
 
 /* ---- Labels --------------------------------------------------------------------------------- */
 
+/* Numbers up to the third that differ: two of them are yes and no, however they are written. */
+static void add_distinct(td__labels *labels, double value) {
+    for (int i = 0; i < labels->distinct && i < 2; i++) {
+        if (labels->first[i] == value) {
+            return;
+        }
+    }
+    if (labels->distinct < 2) {
+        labels->first[labels->distinct] = value;
+    }
+    labels->distinct += labels->distinct < 3;
+}
+
 static void add_label(td__labels *labels, const float *values, int64_t row) {
     double ones = 0;
     for (int64_t k = 0; k < labels->width; k++) {
@@ -38,6 +51,7 @@ static void add_label(td__labels *labels, const float *values, int64_t row) {
         add(&labels->all, value);
         labels->whole &= value == floor(value);
         labels->binary &= value == 0 || value == 1;
+        add_distinct(labels, value);
         ones += value == 1;
         int64_t class = labels->width == 1 ? (int64_t)fmin(fmax(value, -1), TD__MOST_CLASSES) : k;
         if (!isfinite(value)) {
@@ -199,16 +213,21 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
 
 /* ---- Neighbours ----------------------------------------------------------------------------- */
 
-enum { NEIGHBOURS_ROWS = 400, NEIGHBOURS_LEAST = 100, NEIGHBOURS_WIDTH = 4096 };
+enum { NEIGHBOURS_ROWS = 400, NEIGHBOURS_LEAST = 30, NEIGHBOURS_WIDTH = 4096, MOST_LABELS = 64 };
+
+/* Deviations of chance that a difference between the parts must have. */
+#define CHANCE 4.0
 
 typedef struct crowd {
     int64_t count;
-    float *points; /* [count][width], columns of variance 1 */
-    int64_t *classes;
+    int64_t labelled; /* numbers of a label that are compared */
+    bool classes;     /* they are class numbers: equal or not */
+    float *points;    /* [count][width], columns of variance 1 */
+    float *labels;    /* [count][labelled] */
 } crowd;
 
-static int64_t class_of(const td__facts *facts, const float *label, int64_t width) {
-    if (facts->task.kind == TD__TASK_CLASSES && width > 1) {
+static int64_t class_of(const float *label, int64_t width) {
+    if (width > 1) {
         int64_t best = 0;
         for (int64_t k = 1; k < width; k++) {
             best = label[k] > label[best] ? k : best;
@@ -222,9 +241,11 @@ static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, i
                               crowd *c, td_error *error) {
     int64_t all = part == TD_TRAINING ? facts->rows : facts->validation_rows;
     int64_t want = all < most ? all : most;
+    c->classes = facts->task.kind == TD__TASK_CLASSES || facts->task.kind == TD__TASK_BINARY;
+    c->labelled = c->classes ? 1 : r->labels < MOST_LABELS ? r->labels : MOST_LABELS;
     c->points = td__calloc((size_t)(want * facts->width) + 1, sizeof *c->points);
-    c->classes = td__calloc((size_t)want + 1, sizeof *c->classes);
-    if (!c->points || !c->classes) {
+    c->labels = td__calloc((size_t)(want * c->labelled) + 1, sizeof *c->labels);
+    if (!c->points || !c->labels) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td_status status = TD_OK;
@@ -237,7 +258,10 @@ static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, i
                 deviation > 0 ? ((double)r->input[k] - facts->columns[k].mean) / deviation : 0;
             c->points[i * facts->width + k] = isfinite(value) ? (float)value : 0;
         }
-        c->classes[i] = class_of(facts, r->label, r->labels);
+        for (int64_t k = 0; !status && k < c->labelled; k++) {
+            c->labels[i * c->labelled + k] =
+                c->classes ? (float)class_of(r->label, r->labels) : r->label[k];
+        }
         c->count = i + 1;
     }
     return status;
@@ -256,14 +280,25 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The share of points whose nearest neighbour within the crowd has their class; *median: how far
- * that one is. */
+/* How far two labels are apart: classes are the same or not, numbers differ by so much. */
+static double label_distance(const crowd *c, int64_t i, int64_t k) {
+    double sum = 0;
+    for (int64_t n = 0; n < c->labelled; n++) {
+        double apart =
+            fabs((double)c->labels[i * c->labelled + n] - (double)c->labels[k * c->labelled + n]);
+        sum += c->classes ? apart > 0 : apart;
+    }
+    return isfinite(sum) ? sum : 0;
+}
+
+/* How much nearer the labels of nearest neighbours are to each other than those of any two: 1 when
+ * they are the same, 0 when they are as by chance. *median: how far the nearest neighbour is. */
 static double agreement(const crowd *c, int64_t width, double *median) {
-    int64_t same = 0;
+    double near = 0, any = 0;
     float far_away[NEIGHBOURS_ROWS] = {0};
     for (int64_t i = 0; i < c->count; i++) {
         float best = INFINITY;
-        int64_t nearest = -1;
+        int64_t nearest = i;
         for (int64_t k = 0; k < c->count; k++) {
             float far = k == i
                             ? INFINITY
@@ -272,13 +307,14 @@ static double agreement(const crowd *c, int64_t width, double *median) {
                 best = far;
                 nearest = k;
             }
+            any += label_distance(c, i, k);
         }
-        same += nearest >= 0 && c->classes[nearest] == c->classes[i];
+        near += label_distance(c, i, nearest);
         far_away[i] = best;
     }
     qsort(far_away, (size_t)c->count, sizeof *far_away, compare);
     *median = c->count > 1 ? sqrt((double)far_away[c->count / 2]) : NAN;
-    return c->count > 1 ? (double)same / (double)c->count : NAN;
+    return any > 0 ? 1 - near / (any / (double)(c->count - 1)) : NAN;
 }
 
 static int64_t shared_rows(const crowd *a, const crowd *b, int64_t width) {
@@ -295,7 +331,6 @@ static int64_t shared_rows(const crowd *a, const crowd *b, int64_t width) {
 }
 
 static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error) {
-    bool classes = facts->task.kind == TD__TASK_CLASSES || facts->task.kind == TD__TASK_BINARY;
     facts->training_agreement = facts->validation_agreement = NAN;
     facts->training_distance = facts->validation_distance = NAN;
     if (facts->width > NEIGHBOURS_WIDTH || facts->indices) {
@@ -314,15 +349,16 @@ static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error
     if (!status) {
         facts->duplicates = shared_rows(&training, &validation, facts->width);
     }
-    if (!status && classes && most >= NEIGHBOURS_LEAST) {
+    if (!status && !r->from_input && most >= NEIGHBOURS_LEAST) {
+        facts->chance = CHANCE / sqrt((double)most);
         facts->training_agreement = agreement(&training, facts->width, &facts->training_distance);
         facts->validation_agreement =
             agreement(&validation, facts->width, &facts->validation_distance);
     }
     td__free(training.points);
-    td__free(training.classes);
+    td__free(training.labels);
     td__free(validation.points);
-    td__free(validation.classes);
+    td__free(validation.labels);
     return status;
 }
 
@@ -379,6 +415,17 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
         td__facts_release(facts);
     }
     return status;
+}
+
+double td__constant_loss(const td__facts *facts, const td__labels *labels) {
+    bool several = facts->task.kind == TD__TASK_LABELS;
+    double sum = 0;
+    for (int64_t i = 0; i < labels->classes && i < TD__MOST_CLASSES; i++) {
+        double share = labels->shares[i], rest = 1 - share;
+        sum -= share > 0 ? share * log(share) : 0;
+        sum -= several && rest > 0 ? rest * log(rest) : 0;
+    }
+    return facts->task.kind == TD__TASK_VALUES ? NAN : several ? sum / (double)labels->width : sum;
 }
 
 void td__facts_release(td__facts *facts) {

@@ -16,6 +16,8 @@ typedef struct td__labels {
     bool whole;    /* all are whole numbers */
     bool binary;   /* all are 0 or 1 */
     bool one_hot;  /* binary, and each row has exactly one 1 */
+    int distinct;  /* numbers among them, counted up to 3 */
+    double first[2];
     td__column all;
     int64_t classes;                 /* of whole numbers from 0, at most TD__MOST_CLASSES; else 0 */
     double shares[TD__MOST_CLASSES]; /* of each class (one-hot and binary columns too) */
@@ -35,15 +37,18 @@ typedef struct td__facts {
     int64_t nonfinite_row, nonfinite_column; /* of the inputs; -1: none */
     td__labels labels, validation_labels;
     double order; /* share of rows, in the file's order, whose label is that of the row before */
-    /* How often an example's nearest neighbour has the same class (classes only; NaN: not known):
-     * within training, within validation. */
+    /* How alike the labels of nearest neighbours are, within training and within validation: 1 the
+     * same, 0 as by chance; NaN: not known. */
     double training_agreement, validation_agreement;
+    double chance;                                 /* by how much they may differ by chance */
     double training_distance, validation_distance; /* of nearest neighbours, the median */
     int64_t duplicates; /* validation rows that are training rows too, of those looked at */
     td__task task;
 } td__facts;
 
 TD_NODISCARD td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error);
+/* The cross-entropy of always giving the shares of the classes, or of each label; NaN: of values. */
+double td__constant_loss(const td__facts *facts, const td__labels *labels);
 void td__facts_release(td__facts *facts);
 
 #endif

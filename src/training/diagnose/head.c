@@ -36,6 +36,11 @@ bool td__labels_beyond(const td__case *of) {
     return labels->minimum < range.low - slack || labels->maximum > range.high + slack;
 }
 
+bool td__labels_are_signs(const td__case *of) {
+    return of->facts.labels.distinct == 2 && !of->facts.labels.binary &&
+           td__is_crossentropy(of->experiment->train.objective.loss);
+}
+
 typedef struct head {
     td_activation activation;
     td_loss loss;

@@ -13,6 +13,8 @@ typedef struct td__range {
 td__range td__activation_range(td_activation activation);
 /* Whether labels lie where the output cannot get to. */
 bool td__labels_beyond(const td__case *of);
+/* Whether a cross-entropy gets yes and no written as two other numbers: -1 and 1, 0 and 100. */
+bool td__labels_are_signs(const td__case *of);
 /* Edits that give the network the end its labels call for: activation, loss, units. */
 void td__edit_head(td__case *of, td__suspicion *suspicion);
 /* Only its activation. */

@@ -268,11 +268,13 @@ static void judge_structure(trials *t) {
 
 /* The share of the loss's fall that lies in the last quarter of the steps. */
 static double late_fall(const td__trial *trial) {
-    double end = trial->curve[trial->points - 1].training.loss, before = trial->first_loss;
+    double end = trial->curve[trial->points - 1].training.loss;
+    /* The first batch alone may have been an easy one. */
+    double first = fmax(trial->first_loss, trial->curve[0].training.loss), before = first;
     for (size_t i = 0; i < trial->points && 4 * trial->curve[i].step <= 3 * trial->steps; i++) {
         before = trial->curve[i].training.loss;
     }
-    double whole = trial->first_loss - end;
+    double whole = first - end;
     return whole > 0 ? (before - end) / whole : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "nn/kind.h"
+#include "tapedeck/deck.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -48,6 +49,7 @@ struct td_monitor {
     bool on, stop_on_divergence;
     void (*told)(void *user, const char *text);
     void *user;
+    td_deck *deck; /* of the step that is looked at; may be NULL */
     unit_counts *layers;
     size_t layer_count;
     uint8_t *silent; /* by gradient: how many looks in a row it was 0 */
@@ -98,6 +100,9 @@ static void say(td_monitor *m, const char *word, const char *layer, int64_t step
                                          .evidence = &m->evidence[i],
                                          .evidence_count = 1,
                                          .remedy = "tapedeck diagnose says why"};
+    if (m->deck) {
+        (void)td_deck_raise(m->deck, word, m->texts[i]); /* what fails there, the deck reports */
+    }
     if (m->told) {
         char line[300];
         (void)snprintf(line, sizeof line, "step %lld: %s: %s", (long long)step, word, m->texts[i]);
@@ -283,6 +288,7 @@ static const char *see(void *user, const td_train_step *step) {
     if (!m->on) {
         return NULL;
     }
+    m->deck = step->deck;
     const char *stop = judge_loss(m, step);
     double began = (double)td__ticks();
     if (m->last_ticks > 0) {

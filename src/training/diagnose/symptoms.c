@@ -29,7 +29,9 @@ static bool has_learnt_nothing(td__case *of) {
 }
 
 static bool stands_still(td__case *of) {
-    return has_learnt_nothing(of) && td__loss_of(of->history)->count >= ENOUGH_POINTS;
+    bool enough = of->repeated ? of->baseline.steps >= ENOUGH_POINTS
+                               : td__loss_of(of->history)->count >= ENOUGH_POINTS;
+    return has_learnt_nothing(of) && enough;
 }
 
 static bool has_failed(td__case *of) {

@@ -71,6 +71,7 @@ static const td__key keys[] = {
     {.field = {.key = "weights", AT(weights)}, .read = td__read_path},
     {.field = {.key = "train", AT(train)}, .read = td__read_train, .required = true},
     {.field = {.key = "record"}, .read = td__read_record},
+    {.field = {.key = "alert"}, .read = td__read_alerts},
     {.field = {.key = "diagnose", .type = TD__FIELD_BOOL, AT(diagnose)}, .fallback = "true"},
     {.field = {.key = "stop_on"}, .read = read_stop_on, .fallback = "nan"},
     {.field =

@@ -36,6 +36,14 @@ typedef struct td__track_spec {
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
 
+/* Whom to tell: td_alert. */
+typedef struct td__alert_spec {
+    td__yaml_node *node;
+    const char *when;
+    td_names run;
+    const char *webhook;
+} td__alert_spec;
+
 /* A metric: what it is called in signals, and its options (the texts are the document's). */
 typedef struct td__metric_spec {
     const char *name;
@@ -86,6 +94,7 @@ typedef struct td__train_spec {
     td__metric_spec *metrics;
     size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
+    int64_t verify_every;  /* steps; 0: never */
     td__layer_loss *layer_losses;
     size_t layer_loss_count;
     td__interval checkpoint_every;
@@ -117,6 +126,8 @@ struct td_experiment {
     td__train_spec train;
     td__track_spec *tracks;
     size_t track_count;
+    td__alert_spec *alerts;
+    size_t alert_count;
     bool unrecorded; /* the document has no `record:`; the trainer knows what stands for it */
     bool diagnose;   /* while it trains */
     bool stop_on_nan, stop_on_divergence;

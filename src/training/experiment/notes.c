@@ -5,15 +5,15 @@
 #include <jansson.h>
 #include <string.h>
 
-/* Only where it is given: 0 is the default. */
-static void put_number(json_t *root, const char *key, float value) {
-    if (value > 0) {
-        json_object_set_new(root, key, json_real((double)value));
+static void put_number(json_t *root, const char *key, td_number number) {
+    if (number.set) {
+        json_object_set_new(root, key, json_real(number.value));
     }
 }
 
-static float number_at(const json_t *json, const char *key) {
-    return (float)json_number_value(json_object_get(json, key));
+static td_number number_at(const json_t *json, const char *key) {
+    const json_t *number = json_object_get(json, key);
+    return json_is_number(number) ? TD_SET(json_number_value(number)) : TD_DEFAULT;
 }
 
 static void put_objective(json_t *root, const td__objective *objective) {
@@ -21,7 +21,9 @@ static void put_objective(json_t *root, const td__objective *objective) {
     json_object_set_new(root, "loss", json_string(td_loss_name(objective->loss)));
     json_object_set_new(root, "from_logits", json_boolean(options->from_logits));
     put_number(root, "delta", options->delta);
-    put_number(root, "label_smoothing", options->label_smoothing);
+    if (options->label_smoothing > 0) {
+        json_object_set_new(root, "label_smoothing", json_real(options->label_smoothing));
+    }
     put_number(root, "gamma", options->gamma);
     put_number(root, "alpha", options->alpha);
     if (options->balanced) {
@@ -39,7 +41,7 @@ static bool read_objective(const json_t *json, td__objective *objective) {
         (td_loss_options){.size = sizeof objective->options,
                           .from_logits = json_is_true(json_object_get(json, "from_logits")),
                           .delta = number_at(json, "delta"),
-                          .label_smoothing = number_at(json, "label_smoothing"),
+                          .label_smoothing = number_at(json, "label_smoothing").value,
                           .gamma = number_at(json, "gamma"),
                           .alpha = number_at(json, "alpha"),
                           .balanced = json_is_true(json_object_get(json, "balanced"))};

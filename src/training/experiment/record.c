@@ -2,6 +2,7 @@
 #include "experiment/record.h"
 
 #include "base/memory.h"
+#include "deck/alert.h"
 #include "deck/glob.h"
 #include "experiment/sections.h"
 
@@ -177,6 +178,52 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         td__path_leave(checker, mark);
     }
 }
+
+/* ---- Alerts --------------------------------------------------------------------------------- */
+
+static void read_command(td__checker *checker, td__yaml_node *node, void *member) {
+    td__read_names(checker, node, member);
+    if (node->kind == TD__YAML_LIST && node->count == 0) {
+        td__problem(checker, node, "expected a program and its arguments: [mail, -s, alert, me]");
+    }
+}
+
+#define ALERT_AT(member) .offset = offsetof(td__alert_spec, member)
+
+static const td__key alert_keys[] = {
+    {.field = {.key = "when", .type = TD__FIELD_TEXT, ALERT_AT(when)}},
+    {.field = {.key = "run", ALERT_AT(run)}, .read = read_command},
+    {.field = {.key = "webhook", .type = TD__FIELD_TEXT, ALERT_AT(webhook)}},
+};
+
+static void read_alert(td__checker *checker, td__yaml_node *node, td__alert_spec *alert) {
+    alert->node = node;
+    td__check_map(checker, node, alert_keys, TD__COUNT(alert_keys), alert);
+    if (node->kind == TD__YAML_MAP && !alert->run.count && !alert->webhook) {
+        td__problem(checker, node, "give run: [PROGRAM, …], webhook: ADDRESS or both");
+    }
+}
+
+void td__read_alerts(td__checker *checker, td__yaml_node *node, void *member) {
+    td_experiment *experiment = member;
+    bool list = node->kind == TD__YAML_LIST;
+    size_t count = list ? node->count : !td__yaml_is_null(node);
+    if (count > TD__ALERTS) {
+        td__problem(checker, node, "%zu alerts; a deck has at most %d", count, TD__ALERTS);
+        return;
+    }
+    experiment->alerts = td__check_alloc(checker, count, sizeof(td__alert_spec));
+    for (size_t i = 0; experiment->alerts && i < count; i++) {
+        size_t mark = list ? td__path_enter_index(checker, i) : 0;
+        read_alert(checker, list ? node->items[i] : node, &experiment->alerts[i]);
+        experiment->alert_count++;
+        if (list) {
+            td__path_leave(checker, mark);
+        }
+    }
+}
+
+/* ---- What stands for tracks that are not given ---------------------------------------------- */
 
 /* A list of words. */
 static td__yaml_node *words_node(td__yaml *yaml, const char *const *words, size_t count) {

@@ -321,6 +321,7 @@ static const td__key train_keys[] = {
     {.field = {.key = "layer_losses"}, .read = read_layer_losses},
     {.field = {.key = "epochs", COUNTED(epochs)}},
     {.field = {.key = "steps", COUNTED(steps)}},
+    {.field = {.key = "verify_every", COUNTED(verify_every)}},
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
     {.field = {.key = "early_stopping"}, .read = read_early_stopping},
     {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},

@@ -208,7 +208,7 @@ static td_status check_sources(const td__player *player, td_error *error) {
     return status;
 }
 
-static void compare_step(void *user, td_trainer *trainer, bool updated);
+static void see_step(void *user, td_trainer *trainer, bool updated);
 
 static td_status make_trainer(td__player *player, int64_t step, td_error *error) {
     char path[TD_REPLAY_PATH + 64];
@@ -237,8 +237,9 @@ static td_status make_trainer(td__player *player, int64_t step, td_error *error)
         return error && error->status ? error->status : TD_FORMAT;
     }
     player->trainer->replaying = true;
-    player->trainer->stepped = compare_step;
+    player->trainer->stepped = see_step;
     player->trainer->stepped_user = player;
+    player->trainer->pass.tape->watch = player->watch;
     return TD_OK;
 }
 
@@ -268,6 +269,9 @@ td_status td__player_start(td__player *player, int64_t step, td_error *error) {
         return td_error_set(error, TD_NOT_FOUND,
                             "%s: the checkpoint of step %lld, from which it branches off, is gone",
                             player->folder, (long long)player->parent_step);
+    }
+    if (player->trainer) {
+        drop_trainer(player);
     }
     td_status status = make_trainer(player, found, error);
     if (!status && found) {
@@ -300,7 +304,7 @@ static td_status change_experiment(td__player *player, td_error *error) {
 
 td_status td__player_advance(td__player *player, int64_t last, td_error *error) {
     td_status status = TD_OK;
-    for (int64_t before = -1; !status && before != player->trainer->at.step;) {
+    for (int64_t before = -1; !status && !player->ended && before != player->trainer->at.step;) {
         char path[TD_REPLAY_PATH + 64];
         int64_t begins, next;
         before = player->trainer->at.step;
@@ -329,8 +333,7 @@ static bool same_bits(double a, double b) {
 }
 
 /* In execution order: the batch, the loss, the parameters. */
-static void compare_step(void *user, td_trainer *trainer, bool updated) {
-    td__player *player = user;
+static void compare_step(td__player *player, td_trainer *trainer, bool updated) {
     int64_t step = trainer->at.step + 1;
     const td__flight_record *record = td__flight_find(&player->flight, step);
     if (!record || player->differs_at) {
@@ -352,6 +355,17 @@ static void compare_step(void *user, td_trainer *trainer, bool updated) {
         player->signal = differs;
     } else {
         player->identical_to = step;
+    }
+}
+
+static void see_step(void *user, td_trainer *trainer, bool updated) {
+    td__player *player = user;
+    compare_step(player, trainer, updated);
+    if (player->stepped) {
+        player->stepped(player->user, trainer, updated);
+        if (player->ended) {
+            trainer->limit = trainer->at.step + 1;
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #define TAPEDECK_REPLAY_PLAYER_H
 
 #include "base/cpu.h"
+#include "tape/tape.h"
 #include "tapedeck/replay.h"
 #include "train/flight.h"
 #include "train/trainer.h"
@@ -17,6 +18,12 @@ typedef struct td__player {
     td__flight_log flight;
     const td__track_spec *tracks; /* for each trainer that is made; borrowed */
     size_t track_count;
+    /* Who looks at the operations of its steps, and at each step after it was compared and while its pass is
+     * open; borrowed, NULL: nobody. */
+    const td__tape_watch *watch;
+    void (*stepped)(void *user, td_trainer *trainer, bool updated);
+    void *user;
+    bool ended; /* set by stepped: no other step follows */
 
     /* What the run says of itself. */
     td_run_state state;
@@ -41,7 +48,7 @@ typedef struct td__player {
  * returned, close it. */
 TD_NODISCARD td_status td__player_open(td__player *player, const char *run, td_error *error);
 void td__player_close(td__player *player);
-/* Makes the trainer and puts it after the last checkpoint at or before `step`. The data must be what it was. */
+/* Makes the trainer (anew, where there is one) and puts it after the last checkpoint at or before `step`. The data must be what it was. */
 TD_NODISCARD td_status td__player_start(td__player *player, int64_t step, td_error *error);
 /* Executes steps up to and with `last`, comparing each with its record. Training may end before. */
 TD_NODISCARD td_status td__player_advance(td__player *player, int64_t last, td_error *error);

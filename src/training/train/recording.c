@@ -61,6 +61,25 @@ static td_status add_track(td_trainer *trainer, const td__track_spec *spec, td_e
     return status;
 }
 
+static td_status add_alert(td_trainer *trainer, const td__alert_spec *spec, td_error *error) {
+    td_error reason = {0};
+    const char **run = td__calloc(spec->run.count + 1, sizeof *run);
+    for (size_t i = 0; run && i < spec->run.count; i++) {
+        run[i] = spec->run.items[i];
+    }
+    td_alert alert = {.size = sizeof alert,
+                      .when = spec->when,
+                      .run = spec->run.count ? run : NULL,
+                      .webhook = spec->webhook};
+    td_status status = run ? td_deck_alert(trainer->recording.deck, &alert, &reason) : TD_MEMORY;
+    if (status) {
+        td__experiment_problem(trainer->experiment, spec->node, status, error, "%s",
+                               *reason.text ? reason.text : "alert: out of memory");
+    }
+    td__free(run);
+    return status;
+}
+
 /* The last experiment that a resumed run went on with: "experiment.yaml" or "experiment.STEP.yaml". Those of
  * steps that are executed anew are removed. */
 static void find_last_experiment(const td_trainer *trainer, char name[64]) {
@@ -282,6 +301,9 @@ td_status td__recording_open(td_trainer *trainer, td_error *error) {
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         status = add_track(trainer, &experiment->tracks[i], error);
     }
+    for (size_t i = 0; !status && i < experiment->alert_count; i++) {
+        status = add_alert(trainer, &experiment->alerts[i], error);
+    }
     status = status ? status : td__trainer_keep_initial(trainer, error);
     status = status ? status : publish_experiment(trainer, error);
     if (!status) {
@@ -432,6 +454,7 @@ void td__recording_close(td_trainer *trainer) {
     td_error closing = {0};
     td_deck_counters counters = {.size = sizeof counters};
     td__flight_close(trainer);
+    td__verify_note(trainer);
     td__room_release(trainer); /* what still waits to be recorded may take it */
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);

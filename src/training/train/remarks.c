@@ -171,7 +171,7 @@ td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
                            "is one step",
                            (long long)info->batch, (long long)info->training);
     }
-    if (td_optimizer_settled(trainer->learner.optimizer)->learning_rate == 0) {
+    if (td_optimizer_settled(trainer->learner.optimizer)->learning_rate.value == 0) {
         td__trainer_remark(trainer, place_of(trainer, "train", "optimizer"),
                            "train.optimizer: a learning rate of 0 learns nothing");
     }

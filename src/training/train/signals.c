@@ -254,38 +254,49 @@ static void explain_when(char hint[HINT], const td_trainer *trainer, td__conditi
     }
 }
 
-static td_status check_when(td_trainer *trainer, const td__track_spec *track,
-                            const td__expected *expected, td__condition **condition,
-                            td_error *error) {
+/* section: of the experiment, for messages. */
+static td_status check_when(td_trainer *trainer, const char *section, const td__yaml_node *node,
+                            const char *when, const td__expected *expected,
+                            td__condition **condition, td_error *error) {
     td_error reason = {0};
     const char *idle = NULL;
-    *condition = td__condition_parse(track->when, &reason);
+    *condition = td__condition_parse(when, &reason);
     td_status status = *condition ? td__condition_check(*condition, expected,
                                                         trainer->signals.count, &idle, &reason)
                                   : reason.status;
     if (status) {
         char hint[HINT] = "";
         explain_when(hint, trainer, *condition, reason.text);
-        return td__experiment_problem(trainer->experiment, track->node, status, error,
-                                      "record: %s%s", reason.text, hint);
+        return td__experiment_problem(trainer->experiment, node, status, error, "%s: %s%s", section,
+                                      reason.text, hint);
     }
     if (idle) {
-        td__trainer_remark(trainer, track->node,
-                           "record: when: '%s' matches no signal of this model", idle);
+        td__trainer_remark(trainer, node, "%s: when: '%s' matches no signal of this model", section,
+                           idle);
     }
     return TD_OK;
+}
+
+/* Conditions are those of the tracks, then those of the alerts; NULL: none. */
+static bool is_watched(const td_trainer *trainer, td__condition **conditions, const char *name) {
+    size_t count = trainer->experiment->track_count + trainer->experiment->alert_count;
+    for (size_t i = 0; i < count; i++) {
+        if (conditions[i] && td__condition_uses(conditions[i], name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whether a track records the signal, or a condition speaks of it. */
 static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, const char *name) {
     const td_experiment *experiment = trainer->experiment;
     for (size_t i = 0; i < experiment->track_count; i++) {
-        if (td__track_names(&experiment->tracks[i], name) ||
-            (conditions[i] && td__condition_uses(conditions[i], name))) {
+        if (td__track_names(&experiment->tracks[i], name)) {
             return true;
         }
     }
-    return false;
+    return is_watched(trainer, conditions, name);
 }
 
 /* Pre-activations and updates cost something: they are made for those that somebody wants. */
@@ -310,11 +321,11 @@ static void choose_every_step(td_trainer *trainer, td__condition **conditions) {
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
         const char *name = trainer->signals.entries[target->entry].name;
+        target->every_step = target->every_step || is_watched(trainer, conditions, name);
         for (size_t k = 0; k < experiment->track_count; k++) {
             const td__track_spec *track = &experiment->tracks[k];
-            target->every_step = target->every_step ||
-                                 (track->every.epochs && td__track_names(track, name)) ||
-                                 (conditions[k] && td__condition_uses(conditions[k], name));
+            target->every_step =
+                target->every_step || (track->every.epochs && td__track_names(track, name));
         }
     }
 }
@@ -364,7 +375,15 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
     }
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         const td__track_spec *track = &experiment->tracks[i];
-        status = track->when ? check_when(trainer, track, expected, &conditions[i], error) : TD_OK;
+        status = track->when ? check_when(trainer, "record", track->node, track->when, expected,
+                                          &conditions[i], error)
+                             : TD_OK;
+    }
+    for (size_t i = 0; !status && i < experiment->alert_count; i++) {
+        const td__alert_spec *alert = &experiment->alerts[i];
+        status = alert->when ? check_when(trainer, "alert", alert->node, alert->when, expected,
+                                          &conditions[experiment->track_count + i], error)
+                             : TD_OK;
     }
     for (size_t i = 0; !status && i < trainer->signals.count; i++) {
         status = prepare(trainer, conditions, &trainer->signals.entries[i], error);
@@ -378,14 +397,14 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
 }
 
 td_status td__trainer_signals_check(td_trainer *trainer, td_error *error) {
-    size_t tracks = trainer->experiment->track_count;
+    size_t count = trainer->experiment->track_count + trainer->experiment->alert_count;
     /* Tracks may add an entry each: LAYER.loss. */
     td__expected *expected =
         td__calloc(trainer->signals.count + trainer->layer_count + 1, sizeof *expected);
-    td__condition **conditions = td__calloc(tracks + 1, sizeof(td__condition *));
+    td__condition **conditions = td__calloc(count + 1, sizeof(td__condition *));
     td_status status = expected && conditions ? check_all(trainer, expected, conditions, error)
                                               : td_error_set(error, TD_MEMORY, "out of memory");
-    for (size_t i = 0; conditions && i < tracks; i++) {
+    for (size_t i = 0; conditions && i < count; i++) {
         td__condition_destroy(conditions[i]);
     }
     td__free(conditions);

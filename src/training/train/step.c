@@ -141,7 +141,8 @@ static td_status observe(td_trainer *trainer, bool updated, td_error *error) {
                           .loss = (double)td_tensor_scalar(trainer->pass.loss),
                           .model = trainer->model,
                           .gradients = updated ? trainer->learner.gradients : NULL,
-                          .gradient_count = trainer->learner.weight_count};
+                          .gradient_count = trainer->learner.weight_count,
+                          .deck = trainer->recording.deck};
     const char *why = observer ? observer->step(observer->user, &step) : NULL;
     return why ? td_error_set(error, TD_RANGE, "step %lld (epoch %lld): %s", (long long)step.step,
                               (long long)step.epoch, why)
@@ -154,9 +155,11 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     int64_t step = trainer->at.step + 1;
     trainer->at.epoch_end = epoch_end;
     (void)td_deck_begin(trainer->recording.deck, trainer->at.epoch + 1, step, epoch_end);
+    bool verified = td__step_is_verified(trainer);
+    td_status status = verified ? td__step_rehearse(trainer, batch, error) : TD_OK;
     td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)step);
     td_tape_set_training(pass->tape, true);
-    td_status status = td__pass_forward(pass, batch, error);
+    status = status ? status : td__pass_forward(pass, batch, error);
     if (!status) {
         status = measure(trainer, epoch_end, error);
     }
@@ -170,6 +173,11 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     }
     if (!status) {
         status = learn(trainer, error);
+    }
+    if (verified && !status) {
+        td__step_compare(trainer);
+    } else if (verified) {
+        td__step_unverified(trainer);
     }
     if (pass->loss) {
         td__flight_take(trainer, !status);

@@ -168,7 +168,7 @@ static td_status make_stopping(td_trainer *trainer, td_error *error) {
         status = check_monitor(trainer, "reduce_on_plateau.monitor", train->plateau.monitor, error);
     }
     td__plateau_init(&trainer->plateau, train,
-                     td_optimizer_settled(trainer->learner.optimizer)->learning_rate);
+                     td_optimizer_settled(trainer->learner.optimizer)->learning_rate.value);
     trainer->keep = td__best_of(train, train->checkpoint_best, TD__MODE_AUTO, 0);
     return status ? status : td__stopping_init(&trainer->stopping, train, trainer->model, error);
 }
@@ -248,6 +248,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->resume);
     td__free(trainer->parent);
     td__flight_log_release(&trainer->past);
+    td__verify_destroy(trainer->verify);
     td__free(trainer);
 }
 

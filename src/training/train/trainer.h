@@ -22,6 +22,7 @@
  *     ring.c        older checkpoints, kept for replays
  *     flight.c      a few numbers of every step, for comparing when it is executed again
  *     sources.c     fingerprints of the data's files
+ *     verify.c      a step executed twice and compared
  *     state.c       all that a step changes, copied and put back
  *     room.c        room on the disk for model and checkpoint
  *
@@ -158,8 +159,9 @@ struct td_trainer {
 
     td__recording recording;
     td__flight flight;
-    td__flight_log past; /* of the run that this one branches off from */
-    char *parent;        /* that run; NULL: none */
+    struct td__verify *verify; /* of train.verify_every; NULL: no step was verified yet */
+    td__flight_log past;       /* of the run that this one branches off from */
+    char *parent;              /* that run; NULL: none */
     int64_t parent_step;
     bool replaying; /* steps of a run that is there are executed again: its folder stays as it is */
     int64_t limit;  /* a replay ends after this step */
@@ -326,6 +328,20 @@ TD_NODISCARD td_status td__state_save(td_trainer *trainer, td__state *state, td_
 TD_NODISCARD td_status td__state_restore(td_trainer *trainer, const td__state *state,
                                          const td_trainer *past, td_error *error);
 void td__state_release(td__state *state);
+
+/* verify.c */
+/* Whether the step under way is one that train.verify_every is for. */
+bool td__step_is_verified(const td_trainer *trainer);
+/* Computes it once before it is executed and recorded: nothing but fingerprints stays. */
+TD_NODISCARD td_status td__step_rehearse(td_trainer *trainer, const td_batch *batch,
+                                         td_error *error);
+/* After its update: remarks on the first operation that made something else. */
+void td__step_compare(td_trainer *trainer);
+/* A verified step that failed: there is nothing to compare. */
+void td__step_unverified(td_trainer *trainer);
+/* Notes how many steps were compared; while the deck is open. */
+void td__verify_note(td_trainer *trainer);
+void td__verify_destroy(struct td__verify *verify);
 
 /* ring.c */
 /* Keeps a checkpoint that is no longer among the newest; false: it is to be removed. */

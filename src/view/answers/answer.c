@@ -22,7 +22,8 @@ static const struct route {
     {"/api/units", true, td__route_units},     {"/api/image", true, td__route_image},
     {"/api/texts", true, td__route_texts},     {"/api/examples", true, td__route_examples},
     {"/api/batch", true, td__route_batch},     {"/api/files", true, td__route_files},
-    {"/api/compare", true, td__route_compare},
+    {"/api/compare", true, td__route_compare}, {"/api/settings", false, td__route_settings},
+    {"/api/note", true, td__route_note}, /* the one that takes POST */
 };
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -91,6 +92,14 @@ const td_run_signal *td__call_signal(const td__call *call, td_error *error) {
         td_error_set(error, TD_NOT_FOUND, "the run has no such signal");
     }
     return signal;
+}
+
+bool td__call_next_id(const char **list, int64_t *id) {
+    char *end;
+    *id = strtoll(*list, &end, 10);
+    bool found = end > *list;
+    *list = found && *end == ',' ? end + 1 : "";
+    return found;
 }
 
 td_status td__call_statistic(const td__call *call, const char **statistic, td_error *error) {
@@ -279,10 +288,26 @@ static void serve_file(const td__server_context *context, const td__page_file *f
     }
 }
 
+/* Compresses a long answer; a picture is compressed already. */
+static void compress(const td__http_request *request, td__response *response) {
+    enum { WORTH_IT = 4096 };
+    td__output packed = {0};
+    if (request->gzip && response->body.size >= WORTH_IT &&
+        strcmp(response->type, "image/png") != 0 && td__output_gzip(&response->body, 1, &packed)) {
+        td__output_release(&response->body);
+        response->body = packed;
+        response->gzip = true;
+    } else {
+        td__output_release(&packed);
+    }
+}
+
 static void answer_allowed(const td__server_context *context, const td__http_request *request,
                            char *target, td__response *response) {
-    td__call call = {.cache = context->cache, .out = &response->body};
+    td__call call = {
+        .cache = context->cache, .writable = context->writable, .out = &response->body};
     const struct route *route = find_route(target, &call);
+    bool writes = strcmp(request->method, "POST") == 0;
     const char *token = td__call_text(&call, "token");
     bool by_token = is_token(context, token, strlen(token));
     if (!by_token && !has_cookie(context, request->cookie)) {
@@ -292,7 +317,9 @@ static void answer_allowed(const td__server_context *context, const td__http_req
     }
     response->allowed = true;
     const td__page_file *file = td__page_find(target);
-    if (file) {
+    if (writes != (route && route->answer == td__route_note)) {
+        respond_text(response, 405, "405: this address takes another method\n");
+    } else if (file) {
         serve_file(context, file, request, by_token, response);
     } else if (strcmp(target, "/api/follow") == 0) {
         response->status = 200;
@@ -307,6 +334,8 @@ static void answer_allowed(const td__server_context *context, const td__http_req
             respond_text(response, 204, ""); /* the run has no such record: nothing is wrong */
         } else if (status) {
             respond_error(response, status, &error);
+        } else {
+            compress(request, response);
         }
     } else {
         respond_text(response, 404, "404: nothing is here\n");
@@ -315,7 +344,9 @@ static void answer_allowed(const td__server_context *context, const td__http_req
 
 void td__answer(const td__server_context *context, const td__http_request *request,
                 td__response *response) {
-    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
+    /* Only a page can POST, and only with its own origin: a link or a form of another site cannot. */
+    bool writes = strcmp(request->method, "POST") == 0 && context->writable && request->origin;
+    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0 && !writes) {
         respond_text(response, 405, "405: the viewer only shows\n");
         return;
     }

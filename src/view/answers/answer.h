@@ -13,6 +13,7 @@ typedef struct td__server_context {
     char token[TD__TOKEN_SIZE];
     char host[256]; /* as --host has it; "": loopback only */
     int port;
+    bool writable; /* notes may be written */
 } td__server_context;
 
 /* Never fails: errors are written to the response. */
@@ -24,6 +25,7 @@ void td__answer(const td__server_context *context, const td__http_request *reque
 /* A request that a route answers. */
 typedef struct td__call {
     td__run_cache *cache;
+    bool writable;
     td__cached_run *run; /* acquired; NULL for routes without a run */
     char *names[TD__MAX_PARAMETERS], *values[TD__MAX_PARAMETERS];
     size_t parameter_count;
@@ -34,7 +36,8 @@ typedef struct td__call {
 typedef td_status td__route_function(td__call *call, td_error *error);
 td__route_function td__route_runs, td__route_run, td__route_series, td__route_heat, td__route_steps,
     td__route_histograms, td__route_stats, td__route_tensor, td__route_units, td__route_image,
-    td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare;
+    td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare,
+    td__route_settings, td__route_note;
 
 /* "" when it was not given. */
 const char *td__call_text(const td__call *call, const char *name);
@@ -43,6 +46,8 @@ int64_t td__call_number(const td__call *call, const char *name, int64_t min, int
                         int64_t fallback);
 /* The signal that parameter "signal" has the id of; NULL, and the error, when there is none. */
 const td_run_signal *td__call_signal(const td__call *call, td_error *error);
+/* The next number of a list "1,2,3", which is advanced; false at its end. */
+bool td__call_next_id(const char **list, int64_t *id);
 /* The statistic of parameter "stat", NULL for scalars; TD_INVALID when there is none such. */
 td_status td__call_statistic(const td__call *call, const char **statistic, td_error *error);
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 static const size_t max_bytes = (size_t)96 << 20;
 
@@ -73,6 +74,24 @@ void td__put_double(td__output *out, double number) {
 void td__put_padding(td__output *out) {
     static const uint8_t zeros[8];
     td__put(out, zeros, (8 - out->size % 8) % 8);
+}
+
+bool td__output_gzip(const td__output *plain, int level, td__output *packed) {
+    size_t room = compressBound((uLong)plain->size) + 64;
+    uint8_t *data = td__calloc(room, 1);
+    z_stream stream = {.next_in = plain->data,
+                       .avail_in = (uInt)plain->size,
+                       .next_out = data,
+                       .avail_out = (uInt)room};
+    bool good = data && deflateInit2(&stream, level, Z_DEFLATED, 16 + MAX_WBITS, 8,
+                                     Z_DEFAULT_STRATEGY) == Z_OK;
+    if (good) {
+        good = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+        td__put(packed, data, stream.total_out);
+        deflateEnd(&stream);
+    }
+    td__free(data);
+    return good && !packed->failed;
 }
 
 void td__output_release(td__output *out) {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 static const size_t max_bytes = (size_t)4500 << 10; /* of all answers */
 enum { MAX_STEPS = 6, TARGET = 256, MAX_COMPARED = 4 };
@@ -25,25 +24,6 @@ typedef struct report {
     size_t answers, left_out, budget;
     td_error unread; /* the first thing that is there and could not be read */
 } report;
-
-/* gzip; false when memory is exhausted. */
-static bool gzip_answer(const td__output *plain, td__output *packed) {
-    size_t room = compressBound((uLong)plain->size) + 64;
-    uint8_t *data = td__calloc(room, 1);
-    z_stream stream = {.next_in = plain->data,
-                       .avail_in = (uInt)plain->size,
-                       .next_out = data,
-                       .avail_out = (uInt)room};
-    bool good =
-        data && deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK;
-    if (good) {
-        good = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-        td__put(packed, data, stream.total_out);
-        deflateEnd(&stream);
-    }
-    td__free(data);
-    return good && !packed->failed;
-}
 
 /* Keeps the first read error. A missing answer is not an error. */
 static void note_unread(report *r, const char *run, td_status status, const char *text) {
@@ -67,7 +47,7 @@ static td_status keep_answer(report *r, const char *key, const char *target, td_
     td__output plain = {0}, packed = {0};
     td_error reason = {0};
     td_status status = td__answer_route(r->cache, target, &plain, &reason);
-    if (!status && plain.size && !gzip_answer(&plain, &packed)) {
+    if (!status && plain.size && !td__output_gzip(&plain, 6, &packed)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for a report");
     } else if (status) {
         note_unread(r, NULL, status, reason.text);

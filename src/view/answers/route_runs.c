@@ -67,6 +67,8 @@ static void put_run(void *user, const td__cached_run *run, bool loading) {
         } else {
             td__put_text(out, "null");
         }
+        td__put_text(out, ",\"remarks\":");
+        td__put(out, run->remarks.data, run->remarks.size);
         td__put_text(out, ",\"metrics\":[");
         for (size_t i = 0; i < run->metric_count; i++) {
             td__put_text(out, i ? "," : "");
@@ -92,7 +94,7 @@ td_status td__route_runs(td__call *call, td_error *error) {
     td__put_json(call->out, td__run_cache_problem(call->cache, problem));
     td__put_text(call->out, ",\"version\":");
     td__put_json(call->out, td_version());
-    td__put_text(call->out, ",\"runs\":[");
+    td__put_format(call->out, ",\"writable\":%s,\"runs\":[", call->writable ? "true" : "false");
     listing l = {call->out, 0};
     td__run_cache_each(call->cache, put_run, &l);
     td__put_text(call->out, "]}");

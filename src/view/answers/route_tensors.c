@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 24, MAX_GALLERY_SIDE = 256 };
-enum { MAX_UNITS = 1024, MAX_RECORDS = 128 };
+enum { MAX_UNITS = 1024, MAX_RECORDS = 128, MAX_LISTED = 64 };
 enum { MAX_BINS = 4096, MAX_EXAMPLES = 4096, MAX_VALUES = 256, MAX_TEXTS = 64 };
 static const int64_t max_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
 
@@ -101,20 +101,36 @@ static td_status put_histogram(void *user, const td_record *record, td_error *er
     return TD_OK;
 }
 
-/* For each step: seven quantiles and, with bins=1, left, right and count of each bin. */
-td_status td__route_histograms(td__call *call, td_error *error) {
-    const td_run_signal *signal = td__call_signal(call, error);
-    if (!signal) {
-        return error->status;
-    }
-    td__output head = {0}, out = {0};
+static void put_histograms(td__call *call, const td_run_signal *signal, td__output *head,
+                           td__output *out) {
     histograms to = {
-        .run = call->run->run, .signal = signal, .head = &head, .out = &out, .previous = INT64_MIN};
+        .run = call->run->run, .signal = signal, .head = head, .out = out, .previous = INT64_MIN};
     to.bins = td__call_number(call, "bins", 0, 1, 0) == 1;
     int64_t max = td__call_number(call, "most", 1, MAX_HISTOGRAMS, 64);
-    td__put_text(&head, "{\"records\":[");
-    if (signal->forms & TD_HISTOGRAM) {
+    if (signal && signal->forms & TD_HISTOGRAM) {
         sample_records(call, signal, TD_HISTOGRAM, max, &to.previous, put_histogram, &to);
+    }
+}
+
+/* signal=1, or signals=1,2,3 with a list of records for each. For each step: seven quantiles and, with
+ * bins=1, left, right and count of each bin. */
+td_status td__route_histograms(td__call *call, td_error *error) {
+    td__output head = {0}, out = {0};
+    const char *list = td__call_text(call, "signals");
+    if (*list) {
+        td__put_text(&head, "{\"signals\":[");
+        for (int64_t id, count = 0; count < MAX_LISTED && td__call_next_id(&list, &id); count++) {
+            td__put_text(&head, count ? ",[" : "[");
+            put_histograms(call, td__cached_run_signal(call->run, id), &head, &out);
+            td__put_text(&head, "]");
+        }
+    } else {
+        const td_run_signal *signal = td__call_signal(call, error);
+        if (!signal) {
+            return error->status;
+        }
+        td__put_text(&head, "{\"records\":[");
+        put_histograms(call, signal, &head, &out);
     }
     td__put_text(&head, "]}");
     td__call_binary(call, &head);

@@ -223,6 +223,8 @@ void td__run_cache_destroy(td__run_cache *cache) {
         }
         pthread_mutex_destroy(&run->lock);
         td__output_release(&run->verdict);
+        td__output_release(&run->remarks);
+        td__output_release(&run->settings);
         td__free(run->series);
         td__free(run->name);
         td__free(run->folder);

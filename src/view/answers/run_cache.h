@@ -51,6 +51,8 @@ typedef struct td__cached_run {
     size_t metric_count, signal_count;
     bool judged;             /* the verdict has changed since the last refresh */
     td__output verdict;      /* JSON: what the last diagnosis found; "null": there was none */
+    td__output remarks;      /* JSON: what people said of it, an object */
+    td__output settings;     /* JSON: what training was told, an object */
     double spark[TD__SPARK]; /* the first metric */
     size_t spark_count;
     uint64_t used;
@@ -87,6 +89,8 @@ void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, voi
  * until the next call. */
 const td__pyramid *td__cached_run_pyramid(td__cached_run *run, const td_run_signal *signal,
                                           const char *statistic);
+/* Whether people may write a note of this key. */
+bool td__is_remark(const char *key);
 /* The statistic of that name, NULL when there is none. */
 const char *td__statistic(const char *name);
 /* NULL when the run has no such signal. */

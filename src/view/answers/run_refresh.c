@@ -65,6 +65,17 @@ static void summarise_run(td__cached_run *run) {
     }
 }
 
+/* Puts a text in the place of another, which is released; false when they are the same. */
+static bool replace_text(td__output *old, td__output *text) {
+    bool same =
+        text->failed || (text->size == old->size && memcmp(text->data, old->data, old->size) == 0);
+    td__output_release(same ? text : old);
+    if (!same) {
+        *old = *text;
+    }
+    return !same;
+}
+
 /* ---- The verdict of the diagnosis ----------------------------------------------------- */
 
 typedef struct verdict {
@@ -113,15 +124,46 @@ static bool summarise_verdict(td__cached_run *run) {
     } else {
         td__put_text(&v.text, "null");
     }
-    bool same = v.text.failed || (v.text.size == run->verdict.size &&
-                                  memcmp(v.text.data, run->verdict.data, v.text.size) == 0);
-    if (same) {
-        td__output_release(&v.text);
-        return false;
+    return replace_text(&run->verdict, &v.text);
+}
+
+/* ---- What people said of it, and what training was told ------------------------------- */
+
+typedef struct object {
+    td__output text;
+    size_t count;
+} object;
+
+static void put_member(object *o, const char *key, const char *value) {
+    td__put_text(&o->text, o->count++ ? "," : "{");
+    td__put_json(&o->text, key);
+    td__put_text(&o->text, ":");
+    td__put_json(&o->text, value);
+}
+
+static void keep_remark(void *user, const char *key, const char *value) {
+    if (td__is_remark(key) || strcmp(key, "title") == 0 || strcmp(key, "group") == 0 ||
+        strcmp(key, "parent") == 0) {
+        put_member(user, key, value);
     }
-    td__output_release(&run->verdict);
-    run->verdict = v.text;
-    return true;
+}
+
+static void keep_setting(void *user, const char *key, const char *value) {
+    /* What is recorded changes nothing of the training. */
+    if (strncmp(key, "record.", 7) != 0) {
+        put_member(user, key, value);
+    }
+}
+
+/* Returns true when something has changed. */
+static bool summarise_notes(td__cached_run *run) {
+    object remarks = {0}, settings = {0};
+    (void)td_run_notes(run->run, "run", keep_remark, &remarks, NULL);
+    (void)td_run_settings(run->run, keep_setting, &settings, NULL);
+    td__put_text(&remarks.text, remarks.count ? "}" : "{}");
+    td__put_text(&settings.text, settings.count ? "}" : "{}");
+    bool changed = replace_text(&run->remarks, &remarks.text);
+    return replace_text(&run->settings, &settings.text) || changed;
 }
 
 td_status td__cached_run_read(td__cached_run *run, td_error *error) {
@@ -149,6 +191,7 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
         summarise_run(run);
     }
     run->judged |= summarise_verdict(run);
+    run->judged |= summarise_notes(run);
     return TD_OK;
 }
 

@@ -179,6 +179,7 @@ static td_status start_viewer(td_viewer *viewer, const char *folder,
         return status;
     }
     const char *host = options->host;
+    viewer->context.writable = options->write;
     (void)snprintf(viewer->context.host, sizeof viewer->context.host, "%s", host ? host : "");
     viewer->context.cache = td__run_cache_create(folder, error);
     if (!viewer->context.cache) {

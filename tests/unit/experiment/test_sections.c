@@ -93,7 +93,7 @@ static void every_key_reaches_its_member(void **state) {
     assert_true(e->data.memory == 1000000000);
     assert_true(e->layer_count == 2 && e->train.steps == 7 && e->train.clip_norm == 1);
     assert_true(e->train.objective.loss == TD_LOSS_HUBER);
-    assert_true(e->train.objective.options.delta == 2);
+    assert_true(e->train.objective.options.delta.value == 2);
     assert_string_equal(e->train.schedule.name, "cosine");
     assert_true(e->train.checkpoint_every.epochs == 3 && !e->train.checkpoint_sparing);
     assert_true(e->train.stop_mode == TD__MODE_MAX && e->train.stop_restore_best);

@@ -112,8 +112,8 @@ static td_model *make_branches(void) {
     td_add_dense(model, .name = "short", .units = 4, .activation = TD_LEAKY_RELU);
     td_add_dense(model, .name = "long_1", .units = 5, .from = {"input"});
     td_add_dense(model, .name = "long_2", .units = 4, .no_bias = true);
-    td_add_activation(model, .name = "leaky", .function = TD_LEAKY_RELU, .alpha = 0.05);
-    td_add_activation(model, .name = "elu", .function = TD_ELU, .alpha = 0.7);
+    td_add_activation(model, .name = "leaky", .function = TD_LEAKY_RELU, .alpha = TD_SET(0.05));
+    td_add_activation(model, .name = "elu", .function = TD_ELU, .alpha = TD_SET(0.7));
     td_add_dense(model, .name = "dangling", .units = 2, .from = {"short"}, .frozen = true);
     td_add_add(model, .name = "input_layer", .from = {"short", "elu"});
     td_add_dense(model, .name = "out", .units = 3, .kernel_l1 = 0.5, .bias_l2 = 0.25);

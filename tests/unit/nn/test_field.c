@@ -8,7 +8,7 @@ typedef struct sample {
     int64_t whole, pair[2], bytes;
     double number, share, list[2];
     int64_t listed;
-    float small;
+    td_number small;
     bool yes, no;
     int word;
     const char *text;
@@ -28,7 +28,7 @@ static const td__field fields[] = {
     FIELD(number, NUMBER, .minimum = -2, .maximum = 2),
     FIELD(share, SHARE, .maximum = 1),
     FIELD(list, NUMBERS, .room = 2, .count_offset = offsetof(sample, listed)),
-    FIELD(small, FLOAT, .minimum = 0.5),
+    FIELD(small, NUMBER, .minimum = 0.5, .number = true),
     FIELD(yes, BOOL, .quiet = true),
     {.key = "yes_or_no", .type = TD__FIELD_NOT, .offset = offsetof(sample, no)},
     FIELD(word, WORD, .words = &words),
@@ -78,7 +78,7 @@ static void every_type_takes_its_values(void **state) {
     assert_true(s.number == -1.5 && s.share == 0.05);
     take(&s, "share", number(0.25));
     take(&s, "small", number(0.75));
-    assert_true(s.share == 0.25 && s.small == 0.75F);
+    assert_true(s.share == 0.25 && s.small.value == 0.75);
     take(&s, "list", list(three, 2));
     assert_true(s.listed == 2 && s.list[1] == 4);
     take(&s, "yes", (td_value){.kind = TD_VALUE_BOOL, .boolean = true});
@@ -183,7 +183,7 @@ static void structs_are_checked_and_written_back(void **state) {
     td_error error = {0};
     td_setting *settings;
     size_t count;
-    sample s = {.number = 1, .bytes = 2048, .small = 1, .shape = TD_SHAPE(2, 3)};
+    sample s = {.number = 1, .bytes = 2048, .small = TD_SET(1), .shape = TD_SHAPE(2, 3)};
     td__fields_fill(fields, TD__COUNT(fields), &s, false);
     assert_true(s.whole == 4 && s.number == 1);
     assert_ok(td__fields_check(fields, TD__COUNT(fields), &s, "", &error), error);
@@ -198,7 +198,7 @@ static void structs_are_checked_and_written_back(void **state) {
     s.word = 1;
     assert_int_equal(td__fields_check(fields, TD__COUNT(fields), &s, "", &error), TD_INVALID);
     assert_string_equal(error.text, "'word' is 1, which is no place");
-    s.small = 0;
+    s.small = TD_DEFAULT;
     assert_int_equal(td__fields_check(fields, TD__COUNT(fields), &s, "", &error), TD_INVALID);
     assert_string_equal(error.text, "'small' must be given");
 }
@@ -213,10 +213,10 @@ static void losses_take_the_options_that_mean_something(void **state) {
     assert_string_equal(error.text, "huber: from_logits is for cross-entropies");
     options.from_logits = false;
     assert_ok(td_loss_configure(&loss, &options, "huber", &delta, 1, &error), error);
-    assert_true(loss == TD_LOSS_HUBER && options.delta == 2);
+    assert_true(loss == TD_LOSS_HUBER && options.delta.value == 2);
     td_loss_options fresh = {.size = sizeof fresh};
     assert_int_equal(td_loss_configure(&loss, &fresh, "mse", &delta, 1, &error), TD_INVALID);
-    assert_true(loss == TD_LOSS_HUBER && fresh.delta == 0);
+    assert_true(loss == TD_LOSS_HUBER && !fresh.delta.set);
     delta.value.number = -1;
     assert_int_equal(td_loss_configure(&loss, &fresh, "huber", &delta, 1, &error), TD_RANGE);
     assert_string_equal(error.text, "loss huber: 'delta' is -1, it must be 1e-30 or more");

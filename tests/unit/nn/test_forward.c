@@ -223,7 +223,7 @@ static void a_momentum_of_zero_is_not_the_default(void **state) {
     (void)state;
     td_error error = {0};
     td_model *model = td_model_create("m", TD_SHAPE(1));
-    td_add_batch_normalization(model, .name = "n", .momentum = TD_ZERO, .epsilon = TD_ZERO);
+    td_add_batch_normalization(model, .name = "n", .momentum = TD_SET(0), .epsilon = TD_SET(0));
     assert_ok(td_model_build(model, 1, &error), error);
     td_tape *tape = td_tape_create(NULL, &error);
     td_tape_set_training(tape, true);

@@ -86,13 +86,21 @@ static void parameters_shape_the_distribution(void **state) {
         td_initializer initializer;
         double mean, deviation, least, most;
     } cases[] = {
-        {{.kind = TD_RANDOM_NORMAL, .mean = 1, .stddev = 2}, 1, 2, -20, 20},
-        {{.kind = TD_RANDOM_NORMAL, .stddev = TD_ZERO, .mean = -3}, -3, 0, -3, -3},
-        {{.kind = TD_TRUNCATED_NORMAL, .mean = 1, .stddev = 2}, 1, 2 * 0.8796, -3, 5},
-        {{.kind = TD_RANDOM_UNIFORM, .minval = 1, .maxval = 3}, 2, 1 / sqrt(3), 1, 3},
-        {{.kind = TD_RANDOM_UNIFORM, .minval = TD_ZERO, .maxval = 1}, 0.5, sqrt(1.0 / 12), 0, 1},
+        {{.kind = TD_RANDOM_NORMAL, .mean = 1, .stddev = TD_SET(2)}, 1, 2, -20, 20},
+        {{.kind = TD_RANDOM_NORMAL, .stddev = TD_SET(0), .mean = -3}, -3, 0, -3, -3},
+        {{.kind = TD_TRUNCATED_NORMAL, .mean = 1, .stddev = TD_SET(2)}, 1, 2 * 0.8796, -3, 5},
+        {{.kind = TD_RANDOM_UNIFORM, .minval = TD_SET(1), .maxval = TD_SET(3)},
+         2,
+         1 / sqrt(3),
+         1,
+         3},
+        {{.kind = TD_RANDOM_UNIFORM, .minval = TD_SET(0), .maxval = TD_SET(1)},
+         0.5,
+         sqrt(1.0 / 12),
+         0,
+         1},
         {{.kind = TD_VARIANCE_SCALING}, 0, sqrt(1.0 / 300), -0.14, 0.14},
-        {{.kind = TD_VARIANCE_SCALING, .scale = 3, .mode = TD_FAN_OUT},
+        {{.kind = TD_VARIANCE_SCALING, .scale = TD_SET(3), .mode = TD_FAN_OUT},
          0,
          sqrt(3.0 / 500),
          -0.18,
@@ -125,7 +133,8 @@ static void parameters_shape_the_distribution(void **state) {
 
 static void identity_is_exact(void **state) {
     (void)state;
-    td_model *model = one_dense_of((td_initializer){.kind = TD_IDENTITY, .gain = -2}, 3, 5, 1);
+    td_model *model =
+        one_dense_of((td_initializer){.kind = TD_IDENTITY, .gain = TD_SET(-2)}, 3, 5, 1);
     const float *w = td_tensor_data(td_model_parameter(model, "d", "kernel"));
     for (int i = 0; i < 15; i++) {
         assert_true(w[i] == (i % 6 == 0 ? -2.0f : 0.0f));
@@ -144,8 +153,8 @@ static void equal_seeds_give_equal_numbers(void **state) {
     (void)state;
     td_error error = {0};
     td_model *model = td_model_create("m", TD_SHAPE(6));
-    td_initializer zero = {.kind = TD_HE_NORMAL, .seeded = true},
-                   five = {.kind = TD_HE_NORMAL, .seed = 5, .seeded = true};
+    td_initializer zero = {.kind = TD_HE_NORMAL, .seed = TD_SET(0)},
+                   five = {.kind = TD_HE_NORMAL, .seed = TD_SET(5)};
     td_add_dense(model, .name = "a", .units = 6, .kernel_initializer = zero);
     td_add_dense(model, .name = "b", .units = 6, .kernel_initializer = zero);
     td_add_dense(model, .name = "c", .units = 6, .kernel_initializer = five);
@@ -259,7 +268,7 @@ static void orthogonal_is_orthogonal(void **state) {
     for (int64_t rows = 4; rows <= 8; rows += 4) { /* both ways round */
         td_model *plain = one_dense(TD_ORTHOGONAL, rows, 6, 3);
         td_model *scaled =
-            one_dense_of((td_initializer){.kind = TD_ORTHOGONAL, .gain = 2}, rows, 6, 3);
+            one_dense_of((td_initializer){.kind = TD_ORTHOGONAL, .gain = TD_SET(2)}, rows, 6, 3);
         const float *a = td_tensor_data(td_model_parameter(plain, "d", "kernel"));
         const float *b = td_tensor_data(td_model_parameter(scaled, "d", "kernel"));
         for (int64_t i = 0; i < rows * 6; i++) {

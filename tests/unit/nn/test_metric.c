@@ -47,7 +47,7 @@ static void accuracy_chooses_by_the_truth(void **state) {
         value_of(accuracy, floats(TD_SHAPE(4, 1), probability), floats(TD_SHAPE(4), truth)), 0.5, 0,
         0);
     const float logits[] = {0.1f, -0.1f, 2.0f, -3.0f};
-    assert_close(value_of(TD_METRIC(.kind = TD_METRIC_BINARY_ACCURACY, .threshold = TD_ZERO),
+    assert_close(value_of(TD_METRIC(.kind = TD_METRIC_BINARY_ACCURACY, .threshold = TD_SET(0)),
                           floats(TD_SHAPE(4, 1), logits), floats(TD_SHAPE(4, 1), truth)),
                  1, 0, 0);
 }

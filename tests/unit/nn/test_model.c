@@ -187,7 +187,7 @@ static void settings_say_everything_with_defaults(void **state) {
     td_model *model = td_model_create("m", TD_SHAPE(8, 8, 2));
     td_add_conv2d(model, .filters = 4, .kernel = {3}, .no_bias = true, .kernel_l2 = 0.25);
     td_add_max_pool2d(model, .window = {2, 3});
-    td_add_batch_normalization(model, .epsilon = 1e-5, .frozen = true);
+    td_add_batch_normalization(model, .epsilon = TD_SET(1e-5), .frozen = true);
     assert_ok(td_model_build(model, 1, &error), error);
     const td_layer_info *conv = td_model_layer(model, 0);
     assert_string_equal(conv->settings[0].key, "name");
@@ -219,23 +219,23 @@ static td_model *every_kind(void) {
                   .activation = TD_ELU);
     td_add_conv2d_transpose(model, .filters = 4, .kernel = {2}, .stride = {2});
     td_add_conv2d_transpose(model, .filters = 4, .kernel = {3}, .stride = {2},
-                            .padding = TD_PADDING_SAME, .output_padding_given = true);
+                            .padding = TD_PADDING_SAME, .output_padding = {TD_SET(0)});
     td_add_max_pool2d(model);
     td_add_average_pool2d(model, .window = {2}, .stride = {1}, .padding = TD_PADDING_SAME);
-    td_add_batch_normalization(model, .momentum = TD_ZERO);
+    td_add_batch_normalization(model, .momentum = TD_SET(0));
     td_add_up_sampling2d(model, .interpolation = TD_BILINEAR);
     td_add_dropout(model, .rate = 0.25);
     td_add_global_max_pool2d(model, .name = "largest");
     td_add_global_average_pool2d(model, .name = "average", .from = {"dropout"});
     td_add_multiply(model, .from = {"largest", "average"});
-    td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = 0.1);
-    td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = TD_ZERO);
+    td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = TD_SET(0.1));
+    td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = TD_SET(0));
     td_add_reshape(model, .shape = TD_SHAPE(2, -1));
     td_add_layer_normalization(model, .no_center = true);
     td_add_conv1d(model, .filters = 6, .kernel = {2}, .padding = TD_PADDING_CAUSAL);
     td_add_multi_head_attention(model, .heads = 2, .key_dim = 3, .value_dim = 2, .causal = true);
     td_add_concatenate(model, .from = {"multi_head_attention", "conv1d"}, .axis = 1);
-    td_add_simple_rnn(model, .units = 3, .return_sequences = true, .linear = true);
+    td_add_simple_rnn(model, .units = 3, .return_sequences = true, .activation = TD_SET(TD_LINEAR));
     td_add_lstm(model, .units = 3, .return_sequences = true, .no_unit_forget_bias = true);
     td_add_gru(model, .units = 5, .reset_before = true, .go_backwards = true);
     td_add_flatten(model);

@@ -35,14 +35,14 @@ static void defaults_are_keras(void **state) {
     (void)state;
     td_optimizer *adam = create(TD_OPTIMIZER(.kind = TD_ADAM), 0, NULL);
     const td_optimizer_options *o = td_optimizer_settled(adam);
-    assert_true(o->learning_rate == 0.001 && o->beta_1 == 0.9 && o->beta_2 == 0.999 &&
-                o->epsilon == 1e-7);
+    assert_true(o->learning_rate.value == 0.001 && o->beta_1.value == 0.9 &&
+                o->beta_2.value == 0.999 && o->epsilon.value == 1e-7);
     td_optimizer_destroy(adam);
     td_optimizer *sgd = create(TD_OPTIMIZER(.kind = TD_SGD), 0, NULL);
-    assert_true(td_optimizer_settled(sgd)->learning_rate == 0.01);
+    assert_true(td_optimizer_settled(sgd)->learning_rate.value == 0.01);
     td_optimizer_destroy(sgd);
-    td_optimizer *zero = create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = TD_ZERO), 0, NULL);
-    assert_true(td_optimizer_settled(zero)->beta_1 == 0);
+    td_optimizer *zero = create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = TD_SET(0)), 0, NULL);
+    assert_true(td_optimizer_settled(zero)->beta_1.value == 0);
     const td_setting *settings;
     assert_int_equal(td_optimizer_settings(zero, &settings), 6);
     assert_string_equal(settings[0].key, "learning_rate");
@@ -136,7 +136,7 @@ static void clipping_leaves_the_gradients_alone(void **state) {
         squares += value * value;
     }
     td_optimizer *sgd =
-        create(TD_OPTIMIZER(.kind = TD_SGD, .learning_rate = 1, .clip_norm = 2), 1, &w);
+        create(TD_OPTIMIZER(.kind = TD_SGD, .learning_rate = TD_SET(1), .clip_norm = 2), 1, &w);
     float before = ((float *)td_tensor_data(w))[2999];
     step(sgd, &g);
     assert_close(td_optimizer_norm(sgd), sqrt(squares), 1e-6, 0);
@@ -192,7 +192,8 @@ static void mistakes_are_reported(void **state) {
                         "the gradient of 'w' is float32 (4,), the parameter float32 (3,)");
     assert_int_equal(td_optimizer_steps(sgd), 0);
     td_optimizer_destroy(sgd);
-    assert_null(td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = 1), 1, &w, &error));
+    assert_null(
+        td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = TD_SET(1)), 1, &w, &error));
     assert_string_equal(error.text, "optimizer: 'beta_1' is 1, it must be less than 1");
     td_optimizer_options options = {.size = sizeof options};
     assert_int_equal(td_optimizer_configure(&options, "adamm", NULL, 0, &error), TD_NOT_FOUND);
@@ -211,21 +212,22 @@ static void mistakes_are_reported(void **state) {
 
 static void schedules_follow_their_equations(void **state) {
     (void)state;
-    td_schedule cosine = {.kind = TD_SCHEDULE_COSINE, .steps = 100, .end = 0.1, .warmup = 10};
+    td_schedule cosine = {
+        .kind = TD_SCHEDULE_COSINE, .steps = 100, .end = TD_SET(0.1), .warmup = 10};
     assert_close(td_schedule_rate(&cosine, 2, 0), 0, 0, 0);
     assert_close(td_schedule_rate(&cosine, 2, 5), 1, 1e-12, 0);
     assert_close(td_schedule_rate(&cosine, 2, 10), 2, 1e-12, 0);
     assert_close(td_schedule_rate(&cosine, 2, 60), 2 * (0.9 * 0.5 + 0.1), 1e-12, 0);
     assert_close(td_schedule_rate(&cosine, 2, 110), 0.2, 1e-12, 0);
     assert_close(td_schedule_rate(&cosine, 2, 1000), 0.2, 1e-12, 0);
-    td_schedule exponential = {.kind = TD_SCHEDULE_EXPONENTIAL, .steps = 10, .factor = 0.5};
+    td_schedule exponential = {.kind = TD_SCHEDULE_EXPONENTIAL, .steps = 10, .factor = TD_SET(0.5)};
     assert_close(td_schedule_rate(&exponential, 1, 15), pow(0.5, 1.5), 1e-12, 0);
     td_schedule steps = {.kind = TD_SCHEDULE_STEP, .steps = 10};
     assert_close(td_schedule_rate(&steps, 1, 29), 0.01, 1e-12, 0);
-    td_schedule linear = {.kind = TD_SCHEDULE_LINEAR, .steps = 10, .end = TD_ZERO};
+    td_schedule linear = {.kind = TD_SCHEDULE_LINEAR, .steps = 10, .end = TD_SET(0)};
     assert_close(td_schedule_rate(&linear, 1, 4), 0.6, 1e-12, 0);
     assert_close(td_schedule_rate(&linear, 1, 40), 0, 0, 1e-15);
-    td_schedule polynomial = {.kind = TD_SCHEDULE_POLYNOMIAL, .steps = 10, .power = 2};
+    td_schedule polynomial = {.kind = TD_SCHEDULE_POLYNOMIAL, .steps = 10, .power = TD_SET(2)};
     assert_close(td_schedule_rate(&polynomial, 1, 5), (1 - 1e-4) * 0.25 + 1e-4, 1e-12, 0);
     td_schedule pieces = {.kind = TD_SCHEDULE_PIECEWISE,
                           .boundary_count = 2,
@@ -256,8 +258,8 @@ static void schedules_are_configured_by_name(void **state) {
                         {"steps", {.kind = TD_VALUE_NUMBER, .number = 4}}};
     assert_ok(td_schedule_configure(&schedule, "linear", end, 2, &error), error);
     td_tensor *w = tensor("w", 1, 0);
-    td_optimizer *sgd =
-        create(TD_OPTIMIZER(.kind = TD_SGD, .learning_rate = 1, .schedule = schedule), 1, &w);
+    td_optimizer *sgd = create(
+        TD_OPTIMIZER(.kind = TD_SGD, .learning_rate = TD_SET(1), .schedule = schedule), 1, &w);
     td_tensor *g = tensor("g", 1, 0);
     for (int i = 0; i < 5; i++) {
         step(sgd, &g);

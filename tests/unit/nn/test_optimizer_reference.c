@@ -19,61 +19,64 @@ static double averaged(double keep, double before, double now) {
 
 static void sgd(const td_optimizer_options *o, double g, int t, element *e) {
     (void)t;
-    e->a = o->momentum * e->a - o->learning_rate * g;
-    e->w += o->nesterov ? o->momentum * e->a - o->learning_rate * g : e->a;
+    e->a = o->momentum * e->a - o->learning_rate.value * g;
+    e->w += o->nesterov ? o->momentum * e->a - o->learning_rate.value * g : e->a;
 }
 
 static void adam(const td_optimizer_options *o, double g, int t, element *e) {
-    e->a = averaged(o->beta_1, e->a, g);
-    e->b = averaged(o->beta_2, e->b, g * g);
+    e->a = averaged(o->beta_1.value, e->a, g);
+    e->b = averaged(o->beta_2.value, e->b, g * g);
     e->c = fmax(e->c, e->b);
-    double rate = o->learning_rate * sqrt(1 - pow(o->beta_2, t)) / (1 - pow(o->beta_1, t));
-    e->w -= rate * e->a / (sqrt(o->amsgrad ? e->c : e->b) + o->epsilon);
+    double rate =
+        o->learning_rate.value * sqrt(1 - pow(o->beta_2.value, t)) / (1 - pow(o->beta_1.value, t));
+    e->w -= rate * e->a / (sqrt(o->amsgrad ? e->c : e->b) + o->epsilon.value);
 }
 
 static void rmsprop(const td_optimizer_options *o, double g, int t, element *e) {
     (void)t;
-    e->a = averaged(o->rho, e->a, g * g);
-    e->c = averaged(o->rho, e->c, g);
+    e->a = averaged(o->rho.value, e->a, g * g);
+    e->c = averaged(o->rho.value, e->c, g);
     double square = e->a - (o->centered ? e->c * e->c : 0);
-    e->b = o->momentum * e->b + o->learning_rate * g / sqrt(square + o->epsilon);
+    e->b = o->momentum * e->b + o->learning_rate.value * g / sqrt(square + o->epsilon.value);
     e->w -= e->b;
 }
 
 static void adagrad(const td_optimizer_options *o, double g, int t, element *e) {
-    e->a += g * g + (t == 1 ? o->initial_accumulator : 0);
-    e->w -= o->learning_rate * g / sqrt(e->a + o->epsilon);
+    e->a += g * g + (t == 1 ? o->initial_accumulator.value : 0);
+    e->w -= o->learning_rate.value * g / sqrt(e->a + o->epsilon.value);
 }
 
 static void adadelta(const td_optimizer_options *o, double g, int t, element *e) {
     (void)t;
-    e->a = averaged(o->rho, e->a, g * g);
-    double d = g * sqrt(e->b + o->epsilon) / sqrt(e->a + o->epsilon);
-    e->b = averaged(o->rho, e->b, d * d);
-    e->w -= o->learning_rate * d;
+    e->a = averaged(o->rho.value, e->a, g * g);
+    double d = g * sqrt(e->b + o->epsilon.value) / sqrt(e->a + o->epsilon.value);
+    e->b = averaged(o->rho.value, e->b, d * d);
+    e->w -= o->learning_rate.value * d;
 }
 
 static void adamax(const td_optimizer_options *o, double g, int t, element *e) {
-    e->a = averaged(o->beta_1, e->a, g);
-    e->b = fmax(o->beta_2 * e->b, fabs(g));
-    e->w -= o->learning_rate / (1 - pow(o->beta_1, t)) * e->a / (e->b + o->epsilon);
+    e->a = averaged(o->beta_1.value, e->a, g);
+    e->b = fmax(o->beta_2.value * e->b, fabs(g));
+    e->w -=
+        o->learning_rate.value / (1 - pow(o->beta_1.value, t)) * e->a / (e->b + o->epsilon.value);
 }
 
 static void nadam(const td_optimizer_options *o, double g, int t, element *e) {
-    double now = o->beta_1 * (1 - 0.5 * pow(0.96, t));
-    double next = o->beta_1 * (1 - 0.5 * pow(0.96, t + 1));
+    double now = o->beta_1.value * (1 - 0.5 * pow(0.96, t));
+    double next = o->beta_1.value * (1 - 0.5 * pow(0.96, t + 1));
     e->c = (t == 1 ? 1 : e->c) * now;
-    e->a = averaged(o->beta_1, e->a, g);
-    e->b = averaged(o->beta_2, e->b, g * g);
+    e->a = averaged(o->beta_1.value, e->a, g);
+    e->b = averaged(o->beta_2.value, e->b, g * g);
     double moment = next * e->a / (1 - e->c * next) + (1 - now) * g / (1 - e->c);
-    e->w -= o->learning_rate * moment / (sqrt(e->b / (1 - pow(o->beta_2, t))) + o->epsilon);
+    e->w -= o->learning_rate.value * moment /
+            (sqrt(e->b / (1 - pow(o->beta_2.value, t))) + o->epsilon.value);
 }
 
 static void lion(const td_optimizer_options *o, double g, int t, element *e) {
     (void)t;
-    double d = averaged(o->beta_1, e->a, g);
-    e->w -= o->learning_rate * (d > 0 ? 1 : d < 0 ? -1 : 0);
-    e->a = averaged(o->beta_2, e->a, g);
+    double d = averaged(o->beta_1.value, e->a, g);
+    e->w -= o->learning_rate.value * (d > 0 ? 1 : d < 0 ? -1 : 0);
+    e->a = averaged(o->beta_2.value, e->a, g);
 }
 
 static rule *const rules[TD_OPTIMIZER_KIND_COUNT] = {
@@ -117,7 +120,7 @@ static double run(const td_optimizer_options *given) {
     for (int t = 1; t <= STEPS; t++) {
         for (int i = 0; i < COUNT; i++) {
             gradients[i] = gradient(i, t);
-            exact[i].w -= o->learning_rate * o->weight_decay * exact[i].w;
+            exact[i].w -= o->learning_rate.value * o->weight_decay.value * exact[i].w;
             rules[o->kind](o, (double)gradients[i], t, &exact[i]);
             exact[i].w = (double)(float)exact[i].w; /* parameters are float32 */
         }
@@ -141,40 +144,50 @@ static const struct {
     {"sgd, momentum 0.99999, nesterov",
      2e-6,
      {.kind = TD_SGD, .momentum = 0.99999, .nesterov = true}},
-    {"sgd, little decay", 1e-5, {.kind = TD_SGD, .learning_rate = 1e-3, .weight_decay = 1e-3}},
+    {"sgd, little decay",
+     1e-5,
+     {.kind = TD_SGD, .learning_rate = TD_SET(1e-3), .weight_decay = TD_SET(1e-3)}},
     {"adam", 2e-6, {.kind = TD_ADAM}},
     {"adam, amsgrad", 2e-6, {.kind = TD_ADAM, .amsgrad = true}},
-    {"adam, beta_1 0", 2e-6, {.kind = TD_ADAM, .beta_1 = TD_ZERO}},
-    {"adam, beta_1 0.99999", 2e-6, {.kind = TD_ADAM, .beta_1 = 0.99999}},
-    {"adam, beta_2 0", 2e-6, {.kind = TD_ADAM, .beta_2 = TD_ZERO}},
-    {"adam, beta_2 0.99999", 2e-6, {.kind = TD_ADAM, .beta_2 = 0.99999}},
-    {"adam, beta_2 0.99999999", 2e-6, {.kind = TD_ADAM, .beta_2 = 0.99999999}},
-    {"adam, epsilon 1e-30", 2e-6, {.kind = TD_ADAM, .epsilon = 1e-30}},
-    {"adam, epsilon 10", 2e-6, {.kind = TD_ADAM, .epsilon = 10}},
+    {"adam, beta_1 0", 2e-6, {.kind = TD_ADAM, .beta_1 = TD_SET(0)}},
+    {"adam, beta_1 0.99999", 2e-6, {.kind = TD_ADAM, .beta_1 = TD_SET(0.99999)}},
+    {"adam, beta_2 0", 2e-6, {.kind = TD_ADAM, .beta_2 = TD_SET(0)}},
+    {"adam, beta_2 0.99999", 2e-6, {.kind = TD_ADAM, .beta_2 = TD_SET(0.99999)}},
+    {"adam, beta_2 0.99999999", 2e-6, {.kind = TD_ADAM, .beta_2 = TD_SET(0.99999999)}},
+    {"adam, epsilon 1e-30", 2e-6, {.kind = TD_ADAM, .epsilon = TD_SET(1e-30)}},
+    {"adam, epsilon 10", 2e-6, {.kind = TD_ADAM, .epsilon = TD_SET(10)}},
     {"adamw", 2e-6, {.kind = TD_ADAMW}},
-    {"adamw, rate 1e-5", 1e-5, {.kind = TD_ADAMW, .learning_rate = 1e-5, .weight_decay = 0.01}},
-    {"adamw, decay 10", 2e-6, {.kind = TD_ADAMW, .weight_decay = 10}},
+    {"adamw, rate 1e-5",
+     1e-5,
+     {.kind = TD_ADAMW, .learning_rate = TD_SET(1e-5), .weight_decay = TD_SET(0.01)}},
+    {"adamw, decay 10", 2e-6, {.kind = TD_ADAMW, .weight_decay = TD_SET(10)}},
     {"rmsprop", 2e-6, {.kind = TD_RMSPROP}},
-    {"rmsprop, rho 0", 2e-6, {.kind = TD_RMSPROP, .rho = TD_ZERO}},
-    {"rmsprop, rho 0.99999", 2e-6, {.kind = TD_RMSPROP, .rho = 0.99999}},
-    {"rmsprop, rho 0.99999999", 2e-6, {.kind = TD_RMSPROP, .rho = 0.99999999, .epsilon = 1e-30}},
+    {"rmsprop, rho 0", 2e-6, {.kind = TD_RMSPROP, .rho = TD_SET(0)}},
+    {"rmsprop, rho 0.99999", 2e-6, {.kind = TD_RMSPROP, .rho = TD_SET(0.99999)}},
+    {"rmsprop, rho 0.99999999",
+     2e-6,
+     {.kind = TD_RMSPROP, .rho = TD_SET(0.99999999), .epsilon = TD_SET(1e-30)}},
     {"rmsprop, momentum 0.9999", 2e-6, {.kind = TD_RMSPROP, .momentum = 0.9999}},
-    {"rmsprop, centered", 2e-6, {.kind = TD_RMSPROP, .rho = 0.999, .centered = true}},
+    {"rmsprop, centered", 2e-6, {.kind = TD_RMSPROP, .rho = TD_SET(0.999), .centered = true}},
     {"adagrad", 2e-6, {.kind = TD_ADAGRAD}},
     {"adagrad, from 0",
      2e-6,
-     {.kind = TD_ADAGRAD, .initial_accumulator = TD_ZERO, .epsilon = 1e-30}},
-    {"adadelta", 2e-6, {.kind = TD_ADADELTA, .learning_rate = 1}},
-    {"adadelta, rho 0.99999", 2e-6, {.kind = TD_ADADELTA, .learning_rate = 1, .rho = 0.99999}},
+     {.kind = TD_ADAGRAD, .initial_accumulator = TD_SET(0), .epsilon = TD_SET(1e-30)}},
+    {"adadelta", 2e-6, {.kind = TD_ADADELTA, .learning_rate = TD_SET(1)}},
+    {"adadelta, rho 0.99999",
+     2e-6,
+     {.kind = TD_ADADELTA, .learning_rate = TD_SET(1), .rho = TD_SET(0.99999)}},
     {"adamax", 2e-6, {.kind = TD_ADAMAX}},
-    {"adamax, beta_1 0.99999", 2e-6, {.kind = TD_ADAMAX, .beta_1 = 0.99999}},
-    {"adamax, beta_2 0.99999", 1e-5, {.kind = TD_ADAMAX, .beta_2 = 0.99999}},
+    {"adamax, beta_1 0.99999", 2e-6, {.kind = TD_ADAMAX, .beta_1 = TD_SET(0.99999)}},
+    {"adamax, beta_2 0.99999", 1e-5, {.kind = TD_ADAMAX, .beta_2 = TD_SET(0.99999)}},
     {"nadam", 2e-6, {.kind = TD_NADAM}},
-    {"nadam, beta_1 0", 2e-6, {.kind = TD_NADAM, .beta_1 = TD_ZERO}},
-    {"nadam, beta_2 0.99999", 2e-6, {.kind = TD_NADAM, .beta_2 = 0.99999}},
-    {"nadam, beta_2 0.99999999", 2e-6, {.kind = TD_NADAM, .beta_2 = 0.99999999}},
+    {"nadam, beta_1 0", 2e-6, {.kind = TD_NADAM, .beta_1 = TD_SET(0)}},
+    {"nadam, beta_2 0.99999", 2e-6, {.kind = TD_NADAM, .beta_2 = TD_SET(0.99999)}},
+    {"nadam, beta_2 0.99999999", 2e-6, {.kind = TD_NADAM, .beta_2 = TD_SET(0.99999999)}},
     {"lion", 2e-6, {.kind = TD_LION}},
-    {"lion, beta_2 0.99999", 2e-6, {.kind = TD_LION, .beta_1 = 0.9, .beta_2 = 0.99999}},
+    {"lion, beta_2 0.99999",
+     2e-6,
+     {.kind = TD_LION, .beta_1 = TD_SET(0.9), .beta_2 = TD_SET(0.99999)}},
 };
 
 static void a_thousand_steps_are_those_of_the_equations(void **state) {
@@ -195,8 +208,8 @@ static void a_thousand_steps_are_those_of_the_equations(void **state) {
 static void an_epsilon_that_float32_lacks_is_refused(void **state) {
     (void)state;
     td_error error = {0};
-    assert_null(
-        td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .epsilon = 1e-50), 0, NULL, &error));
+    assert_null(td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .epsilon = TD_SET(1e-50)), 0,
+                                    NULL, &error));
     assert_string_equal(error.text, "optimizer adam: epsilon is 1e-50, parameters are float32: use "
                                     "1.17549e-38 or more");
 }

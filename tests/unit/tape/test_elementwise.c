@@ -58,11 +58,11 @@ static void equal_extremes_share_the_gradient(void **state) {
 static void corners_take_the_slope_from_below(void **state) {
     (void)state;
     td_tensor *x = row(3, (float[]){-1, 0, 1});
-    const float *d = gradient(td_activate(tape, x, TD_LEAKY_RELU, 0.1f), x);
+    const float *d = gradient(td_activate(tape, x, TD_LEAKY_RELU, TD_SET(0.1f)), x);
     assert_true(d[0] == 0.1f && d[1] == 0.1f && d[2] == 1);
-    d = gradient(td_activate(tape, x, TD_ELU, 0.5f), x);
+    d = gradient(td_activate(tape, x, TD_ELU, TD_SET(0.5f)), x);
     assert_true(d[1] == 0.5f && d[2] == 1);
-    d = gradient(td_activate(tape, x, TD_RELU, 0), x);
+    d = gradient(td_activate(tape, x, TD_RELU, TD_DEFAULT), x);
     assert_true(d[0] == 0 && d[1] == 0 && d[2] == 1);
     td_tensor_destroy(x);
 }
@@ -70,13 +70,13 @@ static void corners_take_the_slope_from_below(void **state) {
 static void a_slope_may_be_zero_or_negative(void **state) {
     (void)state;
     td_tensor *x = row(2, (float[]){-2, 2});
-    td_tensor *flat = td_activate(tape, x, TD_LEAKY_RELU, -0.0f);
+    td_tensor *flat = td_activate(tape, x, TD_LEAKY_RELU, TD_SET(0));
     assert_true(((const float *)td_tensor_data(flat))[0] == 0 && gradient(flat, x)[0] == 0);
-    td_tensor *folded = td_activate(tape, x, TD_LEAKY_RELU, -0.5f);
+    td_tensor *folded = td_activate(tape, x, TD_LEAKY_RELU, TD_SET(-0.5f));
     assert_true(((const float *)td_tensor_data(folded))[0] == 1);
     const float *d = gradient(folded, x);
     assert_true(d[0] == -0.5f && d[1] == 1);
-    assert_null(td_activate(tape, x, TD_ELU, -1));
+    assert_null(td_activate(tape, x, TD_ELU, TD_SET(-1)));
     td_tensor_destroy(x);
 }
 

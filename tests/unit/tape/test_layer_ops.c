@@ -25,7 +25,7 @@ static void steps_of_sequence_layers_allocate_nothing_once_warm(void **state) {
         td_recurrent_options options = {.size = sizeof options, .return_sequences = true};
         td_tensor *y = td_lstm(tape, x, gates, gates, NULL, &options);
         y = td_gru(tape, y, gru_gates, gru_gates, bias, true, &options);
-        y = td_layer_normalization(tape, y, NULL, NULL, 0);
+        y = td_layer_normalization(tape, y, NULL, NULL, 1e-3f);
         y = td_attention(tape, y, y, y, NULL);
         td_tensor *targets[] = {x, gates, bias, gru_gates}, *gradients[4];
         assert_ok(td_tape_gradient(tape, y, 4, targets, gradients, &error), error);
@@ -68,7 +68,7 @@ static void a_hidden_position_cannot_be_seen_through_a_negative_scale(void **sta
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
     td_tensor *x = filled(TD_SHAPE(20, 4), 1);
-    td_attention_options options = {.size = sizeof options, .scale = -0.5f, .causal = true};
+    td_attention_options options = {.size = sizeof options, .scale = TD_SET(-0.5f), .causal = true};
     td_tensor *y = td_attention(tape, x, x, x, &options);
     assert_non_null(y);
     assert_memory_equal(td_tensor_data(y), td_tensor_data(x), 4 * sizeof(float));
@@ -132,7 +132,7 @@ static void a_large_mean_costs_batch_normalization_no_digits(void **state) {
     values[2000] = values[2001] = 20000;
     td_tensor *mean = td_tensor_create("mean", TD_FLOAT32, TD_SHAPE(2), &error);
     td_tensor *variance = td_tensor_create("variance", TD_FLOAT32, TD_SHAPE(2), &error);
-    td_batch_normalization_options options = {.size = sizeof options, .momentum = 0.75f};
+    td_batch_normalization_options options = {.size = sizeof options, .momentum = TD_SET(0.75f)};
     assert_non_null(td_batch_normalization(tape, x, NULL, NULL, mean, variance, &options));
     const float *means = td_tensor_data(mean), *variances = td_tensor_data(variance);
     assert_close(means[0], 0.25 * 20000, 1e-6, 0);
@@ -157,7 +157,7 @@ static void moving_averages_move_by_the_gain(void **state) {
     for (int i = 0; i < 8; i++) {
         ((float *)td_tensor_data(x))[i] = 3;
     }
-    td_batch_normalization_options options = {.size = sizeof options, .gain = 1e-8};
+    td_batch_normalization_options options = {.size = sizeof options, .momentum = TD_SET(1 - 1e-8)};
     assert_non_null(td_batch_normalization(tape, x, NULL, NULL, mean, variance, &options));
     assert_close(td_tensor_scalar(mean), 3e-8, 1e-6, 0);
     td_tensor_destroy(x);

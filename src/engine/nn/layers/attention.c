@@ -221,7 +221,7 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     const char *scores = TD__OPERATOR(to, "MatMul", q, k);
     scores = options->causal ? td__operator_causal(to, scores, 4) : scores;
     const char *mixed =
-        TD__OPERATOR(to, "MatMul", td__operator_activation(to, scores, TD_SOFTMAX, 0), v);
+        TD__OPERATOR(to, "MatMul", td__operator_activation(to, scores, TD_SOFTMAX, TD_DEFAULT), v);
     mixed = td__operator_transpose(to, mixed, 4, (const int64_t[]){0, 2, 1, 3});
     mixed = td__operator_reshape(to, mixed, 3,
                                  (const int64_t[]){0, -1, options->heads * options->value_dim});

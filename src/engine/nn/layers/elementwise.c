@@ -15,7 +15,8 @@ static const td__field activation_fields[] = {
      .alias = "negative_slope",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_activation_layer, alpha),
-     .given_offset = offsetof(td_activation_layer, alpha_given),
+     .number = true,
+     .no_default = true,
      .quiet = true},
 };
 static const td__field relu_fields[] = {
@@ -23,9 +24,10 @@ static const td__field relu_fields[] = {
     {.key = "max_value",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_relu_layer, max_value),
-     .given_offset = offsetof(td_relu_layer, max_given),
+     .number = true,
+     .no_default = true,
      .quiet = true},
-    TD__NUMBER(td_relu_layer, negative_slope, 0),
+    TD__AMOUNT(td_relu_layer, negative_slope),
     {.key = "threshold", .type = TD__FIELD_NUMBER, .offset = offsetof(td_relu_layer, threshold)},
 };
 static const td__field prelu_fields[] = {
@@ -46,7 +48,8 @@ static const td__field rescaling_fields[] = {
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_rescaling_layer, scale),
      .by_default = 1,
-     .minimum = -HUGE_VAL},
+     .minimum = -HUGE_VAL,
+     .number = true},
     {.key = "offset",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_rescaling_layer, offset),
@@ -61,14 +64,12 @@ static td_status plan_same(td__layer *layer, const td_shape *inputs, td_error *e
 
 static td_tensor *forward_activation(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_activation_layer *options = layer->options;
-    bool zero = options->alpha_given && options->alpha == 0;
-    return td_activate(tape, inputs[0], options->function,
-                       zero ? (float)TD_ZERO : (float)options->alpha);
+    return td_activate(tape, inputs[0], options->function, options->alpha);
 }
 
 static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_rescaling_layer *options = layer->options;
-    return td_affine(tape, inputs[0], (float)options->scale, (float)options->offset);
+    return td_affine(tape, inputs[0], (float)options->scale.value, (float)options->offset);
 }
 
 static td_tensor *forward_identity(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -93,15 +94,15 @@ static td_tensor *forward_relu(td__layer *layer, td_tape *tape, td_tensor *const
     const td_relu_layer *options = layer->options;
     td_tensor *x = inputs[0];
     float threshold = (float)options->threshold, slope = (float)options->negative_slope;
-    if (slope != 0 && threshold == 0 && !options->max_given) {
-        return td_activate(tape, x, TD_LEAKY_RELU, slope);
+    if (slope != 0 && threshold == 0 && !options->max_value.set) {
+        return td_activate(tape, x, TD_LEAKY_RELU, TD_SET(slope));
     }
-    if (slope == 0 && threshold == 0 && options->max_given && options->max_value == 6) {
-        return td_activate(tape, x, TD_RELU6, 0);
+    if (slope == 0 && threshold == 0 && options->max_value.set && options->max_value.value == 6) {
+        return td_activate(tape, x, TD_RELU6, TD_DEFAULT);
     }
     td_tensor *y =
         threshold == 0 ? td_relu(tape, x) : td_multiply(tape, x, above(tape, x, threshold));
-    y = options->max_given ? td_clip(tape, y, 0, (float)options->max_value) : y;
+    y = options->max_value.set ? td_clip(tape, y, 0, (float)options->max_value.value) : y;
     if (slope != 0) {
         td_tensor *below = td_relu(tape, td_affine(tape, x, -1, threshold));
         y = td_subtract(tape, y, td_affine(tape, below, slope, 0));
@@ -115,8 +116,8 @@ static const char *operators_relu(const td__layer *layer, td__operators *to,
     const td_relu_layer *options = layer->options;
     const char *x = inputs[0];
     double slope = options->negative_slope;
-    if (slope != 0 && options->threshold == 0 && !options->max_given) {
-        return td__operator_activation(to, x, TD_LEAKY_RELU, slope);
+    if (slope != 0 && options->threshold == 0 && !options->max_value.set) {
+        return td__operator_activation(to, x, TD_LEAKY_RELU, TD_SET(slope));
     }
     const char *y = TD__OPERATOR(to, "Relu", x);
     if (options->threshold != 0) {
@@ -124,9 +125,9 @@ static const char *operators_relu(const td__layer *layer, td__operators *to,
             TD__OPERATOR(to, "Greater", x, td__operator_number(to, options->threshold));
         y = TD__OPERATOR(to, "Where", over, x, td__operator_number(to, 0));
     }
-    if (options->max_given) {
+    if (options->max_value.set) {
         y = TD__OPERATOR(to, "Clip", y, td__operator_number(to, 0),
-                         td__operator_number(to, options->max_value));
+                         td__operator_number(to, options->max_value.value));
     }
     if (slope != 0) {
         const char *below = TD__OPERATOR(
@@ -186,18 +187,16 @@ static const char *operators_same(const td__layer *layer, td__operators *to,
 static const char *operators_activation(const td__layer *layer, td__operators *to,
                                         const char *const *inputs, const td_shape *shapes) {
     const td_activation_layer *options = layer->options;
-    bool zero = options->alpha_given && options->alpha == 0;
     return options->function == TD_LINEAR
                ? operators_same(layer, to, inputs, shapes)
-               : td__operator_activation(to, inputs[0], options->function,
-                                         zero ? TD_ZERO : options->alpha);
+               : td__operator_activation(to, inputs[0], options->function, options->alpha);
 }
 static const char *operators_rescaling(const td__layer *layer, td__operators *to,
                                        const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_rescaling_layer *options = layer->options;
     const char *scaled =
-        TD__OPERATOR(to, "Mul", inputs[0], td__operator_number(to, options->scale));
+        TD__OPERATOR(to, "Mul", inputs[0], td__operator_number(to, options->scale.value));
     return TD__OPERATOR(to, "Add", scaled, td__operator_number(to, options->offset));
 }
 

@@ -94,7 +94,7 @@ static td_tensor *forward_rms(td__layer *layer, td_tape *tape, td_tensor *const 
     const td_rms_normalization_layer *options = layer->options;
     const td_reduce_options last = {.size = sizeof last, .count = 1, .axes = {-1}, .keep = true};
     td_tensor *mean = td_mean(tape, td_square(tape, inputs[0]), &last);
-    td_tensor *root = td_sqrt(tape, td_affine(tape, mean, 1, (float)options->epsilon));
+    td_tensor *root = td_sqrt(tape, td_affine(tape, mean, 1, (float)options->epsilon.value));
     return td_multiply(tape, td_divide(tape, inputs[0], root), layer->slot[0]);
 }
 
@@ -107,7 +107,7 @@ static const char *operators_rms(const td__layer *layer, td__operators *to,
     const char *squares = TD__OPERATOR(to, "Mul", inputs[0], inputs[0]);
     const char *mean = td__operator(to, "ReduceMean", 1, &squares, 1, &axes);
     const char *root = TD__OPERATOR(
-        to, "Sqrt", TD__OPERATOR(to, "Add", mean, td__operator_number(to, options->epsilon)));
+        to, "Sqrt", TD__OPERATOR(to, "Add", mean, td__operator_number(to, options->epsilon.value)));
     return TD__OPERATOR(to, "Mul", TD__OPERATOR(to, "Div", inputs[0], root),
                         td__operator_parameter(to, layer, 0));
 }

@@ -6,7 +6,7 @@
 
 static const td__field dropout_fields[] = {
     TD__LAYER_FIELDS,
-    TD__NUMBER(td_dropout_layer, rate, 0),
+    TD__AMOUNT(td_dropout_layer, rate),
     {.key = "noise_shape",
      .type = TD__FIELD_SHAPE,
      .offset = offsetof(td_dropout_layer, noise_shape),
@@ -19,7 +19,7 @@ static const td__field noise_fields[] = {
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_gaussian_noise_layer, stddev)},
 };
-static const td__field rate_fields[] = {TD__LAYER_FIELDS, TD__NUMBER(td_rate_layer, rate, 0)};
+static const td__field rate_fields[] = {TD__LAYER_FIELDS, TD__AMOUNT(td_rate_layer, rate)};
 
 static td_status plan_same(td__layer *layer, const td_shape *inputs, td_error *error) {
     (void)error;

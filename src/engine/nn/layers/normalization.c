@@ -2,7 +2,6 @@
  * epsilon) + beta; normalization: (x - mean) / max(sqrt(variance), 1e-7), both given */
 #include "nn/operators.h"
 
-#include <float.h>
 #include <math.h>
 
 static const td__field batch_fields[] = {
@@ -37,11 +36,6 @@ static const td__field group_fields[] = {
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
 
-/* The operations take 0 for their default: a zero that is meant is the smallest number above it. */
-static float positive(double number) {
-    return number > 0 ? (float)number : FLT_MIN;
-}
-
 #define GAMMA_OF(options) ((options)->no_scale ? NULL : &(options)->gamma_initializer)
 #define BETA_OF(options) ((options)->no_center ? NULL : &(options)->beta_initializer)
 
@@ -69,9 +63,9 @@ static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *
     if (status) {
         return status;
     }
-    if (options->momentum >= 1) {
+    if (options->momentum.value >= 1) {
         return td__layer_error(layer, error, TD_RANGE, "'momentum' is %g, it must be less than 1",
-                               options->momentum);
+                               options->momentum.value);
     }
     td_shape shape = TD_SHAPE(inputs[0].dims[inputs[0].rank - 1]);
     td__layer_parameter(layer, MEAN, "moving_mean", shape, options->moving_mean_initializer, 0, 0)
@@ -96,12 +90,14 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
         counted += mask[i];
     }
     float share = 1.0f / (counted + 1e-7f);
+    double gain = 1 - options->momentum.value;
     td_tensor *mean =
         td_affine(tape, td_sum(tape, td__mask_apply(tape, x, layer->masks[0]), &rows), share, 0);
     td_tensor *apart = td_subtract(tape, x, mean);
     td_tensor *squares = td__mask_apply(tape, td_square(tape, apart), layer->masks[0]);
     td_tensor *variance = td_affine(tape, td_sum(tape, squares, &rows), share, 0);
-    td_tensor *deviation = td_sqrt(tape, td_affine(tape, variance, 1, options->epsilon));
+    td_tensor *deviation =
+        td_sqrt(tape, td_affine(tape, variance, 1, (float)options->epsilon.value));
     td_tensor *y = td_divide(tape, apart, deviation);
     y = layer->slot[GAMMA] ? td_multiply(tape, y, layer->slot[GAMMA]) : y;
     y = layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
@@ -110,8 +106,7 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
     for (int k = 0; k < 2 && y; k++) {
         for (int64_t i = 0; i < now[k]->count; i++) {
             float *to = &td__floats(moving[k])[i];
-            *to = (float)((double)*to * (1 - options->gain) +
-                          (double)td__floats(now[k])[i] * options->gain);
+            *to = (float)((double)*to * (1 - gain) + (double)td__floats(now[k])[i] * gain);
         }
     }
     return y;
@@ -119,9 +114,8 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
 
 static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_batch_normalization_layer *options = layer->options;
-    td_batch_normalization_options operation = {.size = sizeof operation,
-                                                .epsilon = positive(options->epsilon),
-                                                .gain = 1 - options->momentum};
+    td_batch_normalization_options operation = {
+        .size = sizeof operation, .momentum = options->momentum, .epsilon = options->epsilon};
     bool training = td_tape_is_training(tape);
     if (layer->info.frozen) {
         td_tape_set_training(tape, false);
@@ -143,7 +137,7 @@ static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *
 static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_layer_normalization_layer *options = layer->options;
     return td_layer_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
-                                  positive(options->epsilon));
+                                  (float)options->epsilon.value);
 }
 
 /* --- groups -------------------------------------------------------------------------------- */
@@ -170,7 +164,7 @@ static td_tensor *forward_group(td__layer *layer, td_tape *tape, td_tensor *cons
     const td_shape *shape = &inputs[0]->shape;
     return td__group_normalization(tape, inputs[0], groups_of(layer, shape->dims[shape->rank - 1]),
                                    layer->slot[GAMMA], layer->slot[BETA],
-                                   positive(options->epsilon));
+                                   (float)options->epsilon.value);
 }
 
 /* --- as operators ------------------------------------------------------------------------- */
@@ -188,7 +182,7 @@ static const char *operators_batch(const td__layer *layer, td__operators *to,
     (void)shapes;
     const td_batch_normalization_layer *options = layer->options;
     const char *variance = TD__OPERATOR(to, "Add", td__operator_parameter(to, layer, VARIANCE),
-                                        td__operator_number(to, options->epsilon));
+                                        td__operator_number(to, options->epsilon.value));
     const char *away = TD__OPERATOR(to, "Sub", inputs[0], td__operator_parameter(to, layer, MEAN));
     return scaled(layer, to, TD__OPERATOR(to, "Div", away, TD__OPERATOR(to, "Sqrt", variance)));
 }
@@ -198,7 +192,7 @@ static const char *operators_layer(const td__layer *layer, td__operators *to,
     const td_layer_normalization_layer *options = layer->options;
     const td__attribute attributes[] = {
         {.name = "axis", .type = TD__INT, .integer = -1},
-        {.name = "epsilon", .type = TD__REAL, .number = positive(options->epsilon)}};
+        {.name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value}};
     int64_t channels = shapes[0].dims[shapes[0].rank - 1];
     const char *with[] = {inputs[0],
                           layer->slot[GAMMA] ? td__operator_parameter(to, layer, GAMMA)
@@ -215,7 +209,7 @@ static const char *operators_group(const td__layer *layer, td__operators *to,
     int64_t groups = groups_of(layer, channels), own = channels / groups;
     const int64_t swapped[] = {0, 2, 1, 3};
     const td__attribute epsilon = {
-        .name = "epsilon", .type = TD__REAL, .number = positive(options->epsilon)};
+        .name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value};
     const char *x = td__operator_reshape(to, inputs[0], 4, (const int64_t[]){0, -1, groups, own});
     x = td__operator_transpose(to, x, 4, swapped);
     x = td__operator_reshape(to, x, 3, (const int64_t[]){0, groups, -1});

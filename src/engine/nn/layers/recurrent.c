@@ -1,11 +1,15 @@
 /* simple_rnn, lstm, gru: over (steps, in), to the last output or all of them */
 #include "nn/operators.h"
 
+#define ACTIVATION(member, default_value)                                                          \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(td_lstm_layer, member),         \
+        .by_default = default_value, .words = &td__activation_words, .number = true                \
+    }
 #define SHARED_FIELDS                                                                              \
     TD__LAYER_FIELDS, TD__INTEGER(td_lstm_layer, units, NULL, 0, 1),                               \
         TD__BOOL(td_lstm_layer, return_sequences), TD__BOOL(td_lstm_layer, go_backwards),          \
-        TD__WORD(td_lstm_layer, activation, td__activation_words, TD_TANH),                        \
-        TD__NOT(td_lstm_layer, no_bias, "use_bias"),                                               \
+        ACTIVATION(activation, TD_TANH), TD__NOT(td_lstm_layer, no_bias, "use_bias"),              \
         TD__INITIALIZER(td_lstm_layer, kernel_initializer, TD_GLOROT_UNIFORM),                     \
         TD__INITIALIZER(td_lstm_layer, recurrent_initializer, TD_ORTHOGONAL),                      \
         TD__INITIALIZER(td_lstm_layer, bias_initializer, TD_ZEROS),                                \
@@ -15,12 +19,12 @@
 static const td__field simple_fields[] = {SHARED_FIELDS};
 static const td__field lstm_fields[] = {
     SHARED_FIELDS,
-    TD__WORD(td_lstm_layer, recurrent_activation, td__activation_words, TD_SIGMOID),
+    ACTIVATION(recurrent_activation, TD_SIGMOID),
     TD__NOT(td_lstm_layer, no_unit_forget_bias, "unit_forget_bias"),
 };
 static const td__field gru_fields[] = {
     SHARED_FIELDS,
-    TD__WORD(td_lstm_layer, recurrent_activation, td__activation_words, TD_SIGMOID),
+    ACTIVATION(recurrent_activation, TD_SIGMOID),
     TD__NOT(td_lstm_layer, reset_before, "reset_after"),
 };
 
@@ -35,12 +39,6 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, t
     status = status ? status : td__layer_need_last(layer, inputs, &in, error);
     if (status) {
         return status;
-    }
-    if (options->linear) {
-        options->activation = TD_LINEAR;
-    }
-    if (options->linear_gates) {
-        options->recurrent_activation = TD_LINEAR;
     }
     if (options->dropout >= 1 || options->recurrent_dropout >= 1) {
         return td__layer_error(layer, error, TD_RANGE, "'%s' must be less than 1",
@@ -110,8 +108,6 @@ static td_recurrent_options operation_options(const td__layer *layer, td_tape *t
                                   .go_backwards = options->go_backwards,
                                   .activation = options->activation,
                                   .recurrent_activation = options->recurrent_activation,
-                                  .linear = options->activation == TD_LINEAR,
-                                  .linear_gates = options->recurrent_activation == TD_LINEAR,
                                   .mask = layer->masks[0],
                                   .state_scale = dropped(tape, options->recurrent_dropout,
                                                          TD_SHAPE(dims[0], options->units))};
@@ -258,12 +254,16 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
                               td__operator_integers(to, 1, (const int64_t[]){0}));
 }
 
+static td_activation function(td_number checked) {
+    return (td_activation)checked.value;
+}
+
 static const char *operators_simple(const td__layer *layer, td__operators *to,
                                     const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_lstm_layer *options = layer->options;
     return recurrent_operators(layer, to, "RNN", inputs[0], 1, (const int[]){0}, 1,
-                               &options->activation, NULL);
+                               &(td_activation){function(options->activation)}, NULL);
 }
 
 /* Gates here: input, forget, cell, output; there: input, output, forget, cell. */
@@ -271,8 +271,9 @@ static const char *operators_lstm(const td__layer *layer, td__operators *to,
                                   const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_lstm_layer *options = layer->options;
-    const td_activation functions[] = {options->recurrent_activation, options->activation,
-                                       options->activation};
+    const td_activation functions[] = {function(options->recurrent_activation),
+                                       function(options->activation),
+                                       function(options->activation)};
     return recurrent_operators(layer, to, "LSTM", inputs[0], 4, (const int[]){0, 3, 1, 2}, 3,
                                functions, NULL);
 }
@@ -281,7 +282,8 @@ static const char *operators_gru(const td__layer *layer, td__operators *to,
                                  const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_lstm_layer *options = layer->options;
-    const td_activation functions[] = {options->recurrent_activation, options->activation};
+    const td_activation functions[] = {function(options->recurrent_activation),
+                                       function(options->activation)};
     td__attribute after = {
         .name = "linear_before_reset", .type = TD__INT, .integer = !options->reset_before};
     return recurrent_operators(layer, to, "GRU", inputs[0], 3, (const int[]){0, 1, 2}, 2, functions,

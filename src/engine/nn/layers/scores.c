@@ -188,7 +188,7 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     const td_attention_layer *options = layer->options;
     const char *scores = score_operators(layer, to, inputs[0], inputs[key_input(layer)]);
     scores = options->causal ? td__operator_causal(to, scores, 3) : scores;
-    const char *weights = td__operator_activation(to, scores, TD_SOFTMAX, 0);
+    const char *weights = td__operator_activation(to, scores, TD_SOFTMAX, TD_DEFAULT);
     return TD__OPERATOR(to, "MatMul", weights, inputs[1]);
 }
 

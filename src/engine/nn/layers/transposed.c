@@ -22,7 +22,8 @@ enum { MAX_SPATIAL = 3 };
         {.key = "output_padding",                                                                  \
          .type = (numbers),                                                                        \
          .offset = offsetof(layer, output_padding),                                                \
-         .given_offset = offsetof(layer, output_padding_given),                                    \
+         .number = true,                                                                           \
+         .no_default = true,                                                                       \
          .quiet = true},                                                                           \
         {.key = "groups",                                                                          \
          .type = TD__FIELD_INTEGER,                                                                \
@@ -46,9 +47,8 @@ static const td__field fields3[] = {FIELDS(td_conv3d_layer, TD__TRIPLE, TD__FIEL
 typedef struct stretching {
     int spatial;
     int64_t filters, groups;
-    int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL],
-        output_padding[MAX_SPATIAL];
-    bool given; /* the output padding */
+    int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
+    td_number output_padding[MAX_SPATIAL]; /* all set, or none */
     td_padding padding;
 } stretching;
 
@@ -62,7 +62,6 @@ static stretching stretching_of(const td__layer *layer) {
                             {o->stride[0], o->stride[1], o->stride[2]},
                             {o->dilation[0], o->dilation[1], o->dilation[2]},
                             {o->output_padding[0], o->output_padding[1], o->output_padding[2]},
-                            o->output_padding_given,
                             o->padding};
     }
     const td_conv2d_layer *o = layer->options;
@@ -73,8 +72,7 @@ static stretching stretching_of(const td__layer *layer) {
                         {o->kernel[0], steps ? 1 : o->kernel[1]},
                         {o->stride[0], steps ? 1 : o->stride[1]},
                         {o->dilation[0], steps ? 1 : o->dilation[1]},
-                        {o->output_padding[0], steps ? 0 : o->output_padding[1]},
-                        o->output_padding_given || (steps && o->output_padding[0]),
+                        {o->output_padding[0], steps ? TD_DEFAULT : o->output_padding[1]},
                         o->padding};
 }
 
@@ -86,8 +84,8 @@ static int64_t span(const stretching *s, int i) {
 static int64_t reach(const stretching *s, int i) {
     int64_t k = span(s, i), stride = s->stride[i];
     bool same = s->padding == TD_PADDING_SAME;
-    if (s->given) {
-        return (same ? k % 2 : k) + s->output_padding[i];
+    if (s->output_padding[i].set) {
+        return (same ? k % 2 : k) + (int64_t)s->output_padding[i].value;
     }
     return same || k < stride ? stride : k;
 }
@@ -102,11 +100,11 @@ static td_status check(const td__layer *layer, const stretching *s, int64_t in, 
                                (long long)s->groups, (long long)in, (long long)s->filters);
     }
     for (int i = 0; i < s->spatial; i++) {
-        if (s->given && s->output_padding[i] >= s->stride[i]) {
+        if (s->output_padding[i].value >= (double)s->stride[i]) {
             return td__layer_error(
                 layer, error, TD_INVALID,
-                "'output_padding' has %lld, it must be less than the stride, %lld",
-                (long long)s->output_padding[i], (long long)s->stride[i]);
+                "'output_padding' has %.0f, it must be less than the stride, %lld",
+                s->output_padding[i].value, (long long)s->stride[i]);
         }
         if (s->padding == TD_PADDING_SAME && reach(s, i) < 1) {
             return td__layer_error(layer, error, TD_INVALID,
@@ -173,8 +171,7 @@ static td_conv_options operation_options(const stretching *s) {
         .dilation = {s->dilation[first], s->dilation[first + 1]},
         .groups = s->groups,
         .padding = s->padding,
-        .output_padding = {s->output_padding[first], s->output_padding[first + 1]},
-        .output_padding_given = s->given};
+        .output_padding = {s->output_padding[first], s->output_padding[first + 1]}};
 }
 
 static td_tensor *forward_images(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -271,7 +268,7 @@ static td_tensor *forward_volumes(td__layer *layer, td_tape *tape, td_tensor *co
         td_reshape(tape, td_sum(tape, all, &terms),
                    TD_SHAPE(dims[0], out, planes->shape.dims[1], planes->shape.dims[2], s.filters));
     y = layer->slot[1] ? td_add(tape, y, layer->slot[1]) : y;
-    return layer->fused == TD_LINEAR ? y : td_activate(tape, y, layer->fused, 0);
+    return layer->fused == TD_LINEAR ? y : td_activate(tape, y, layer->fused, TD_DEFAULT);
 }
 
 /* --- as operators ----------------------------------------------------------------------------- */

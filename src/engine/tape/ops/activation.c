@@ -55,7 +55,7 @@ static td_status activation_backward(td_tape *tape, td__node *node) {
 
 static const td__op activation_op = {.name = "activation", .backward = activation_backward};
 
-td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, float alpha) {
+td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, td_number alpha) {
     if (activation == TD_SOFTMAX) {
         return td_softmax(tape, x, -1);
     }
@@ -69,8 +69,8 @@ td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, fl
     if (!td__check_float(tape, name, "input", x)) {
         return NULL;
     }
-    if (activation == TD_ELU && alpha < 0) {
-        return td__fail(tape, TD_RANGE, "elu: alpha is %g, it must not be negative", (double)alpha);
+    if (activation == TD_ELU && alpha.set && alpha.value < 0) {
+        return td__fail(tape, TD_RANGE, "elu: alpha is %g, it must not be negative", alpha.value);
     }
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     activation_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
@@ -83,11 +83,11 @@ td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, fl
 }
 
 td_tensor *td_relu(td_tape *tape, td_tensor *x) {
-    return td_activate(tape, x, TD_RELU, 0);
+    return td_activate(tape, x, TD_RELU, TD_DEFAULT);
 }
 td_tensor *td_sigmoid(td_tape *tape, td_tensor *x) {
-    return td_activate(tape, x, TD_SIGMOID, 0);
+    return td_activate(tape, x, TD_SIGMOID, TD_DEFAULT);
 }
 td_tensor *td_tanh(td_tape *tape, td_tensor *x) {
-    return td_activate(tape, x, TD_TANH, 0);
+    return td_activate(tape, x, TD_TANH, TD_DEFAULT);
 }

@@ -138,7 +138,8 @@ static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *
     for (int32_t i = 0; i < rank - 2; i++) {
         a->heads *= a->dims[i];
     }
-    a->scale = options->scale != 0 ? options->scale : 1.0f / sqrtf((float)(a->d + !a->d));
+    a->scale =
+        options->scale.set ? (float)options->scale.value : 1.0f / sqrtf((float)(a->d + !a->d));
     a->causal = options->causal;
     if (options->mask && !fit_mask(tape, options->mask, a)) {
         return NULL;

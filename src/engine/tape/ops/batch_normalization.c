@@ -321,9 +321,8 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     }
     td_batch_normalization_options given;
     options = td__options(&given, sizeof given, options);
-    double momentum = options->momentum > 0 ? (double)options->momentum : 0.99;
-    double gain = options->gain > 0 ? options->gain : 1 - momentum;
-    float epsilon = options->epsilon > 0 ? options->epsilon : 1e-3f;
+    double gain = 1 - td__number_or(options->momentum, 0.99);
+    float epsilon = (float)td__number_or(options->epsilon, 1e-3);
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     batch_norm_saved *saved = y ? begin(tape, x) : NULL;
     td__buffer *memory =

@@ -6,6 +6,8 @@
  */
 #include "tape/conv.h"
 
+#include <math.h>
+
 static const td__op transpose_op = {.name = "conv2d_transpose", .backward = td__conv_backward};
 
 /* Keras's output size along one axis, and the padding of the convolution back from it. An output
@@ -46,16 +48,18 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     }
     int64_t out[2];
     bool same = options && options->padding == TD_PADDING_SAME;
-    bool given = options && (options->output_padding_given || options->output_padding[0] ||
-                             options->output_padding[1]);
+    bool given = options && (options->output_padding[0].set || options->output_padding[1].set);
     for (int axis = 0; axis < 2; axis++) {
-        int64_t extra = given ? options->output_padding[axis] : 0, stride = conv->stride[axis];
-        if (given && (extra < 0 || extra >= stride)) {
+        double padding = given ? options->output_padding[axis].value : 0;
+        int64_t stride = conv->stride[axis];
+        if (!(padding >= 0 && padding < (double)stride) || padding != trunc(padding)) {
             td__fail(tape, TD_INVALID,
-                     "conv2d_transpose: output padding %lld must be less than the stride, %lld",
-                     (long long)extra, (long long)stride);
+                     "conv2d_transpose: output padding %g must be a whole number less than the "
+                     "stride, %lld",
+                     padding, (long long)stride);
             return false;
         }
+        int64_t extra = (int64_t)padding;
         stretch(xs[1 + axis], ks[axis], stride, conv->dilation[axis], same, given, extra,
                 &out[axis], &conv->before[axis]);
         if (same && (out[axis] + stride - 1) / stride != xs[1 + axis]) {

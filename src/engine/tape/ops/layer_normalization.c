@@ -133,6 +133,10 @@ td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     if (!fit(tape, x, gamma, "gamma") || !fit(tape, x, beta, "beta")) {
         return NULL;
     }
+    if (!(epsilon >= 0)) {
+        return td__fail(tape, TD_RANGE, "layer_normalization: epsilon is %g, it must be 0 or more",
+                        (double)epsilon);
+    }
     int64_t n = x->shape.dims[rank - 1], rows = n ? x->count / n : 0;
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     layer_norm_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
@@ -151,7 +155,7 @@ td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                             .gamma = gamma ? td__floats(gamma) : saved->ones,
                             .beta = beta ? td__floats(beta) : zeros,
                             .y = td__floats(y),
-                            .epsilon = epsilon > 0 ? epsilon : 1e-3f};
+                            .epsilon = epsilon};
     td__parallel(rows, 1, TD__GRAIN / (n + 1) + 1, forward_part, &work);
     return td__record(tape, &layer_norm_op, y, 3, (td_tensor *[]){x, gamma, beta}, saved);
 }

@@ -295,26 +295,26 @@ static bool all_binary(const td_tensor *truth) {
 /* The numbers of a loss's kernel. */
 static void read_numbers(td_loss loss, const td_loss_options *options, const td_tensor *truth,
                          loss_saved *saved) {
-    bool gamma = options->gamma != 0 || signbit(options->gamma);
-    float alpha = options->alpha > 0 ? options->alpha : 0.25f;
+    float gamma = (float)td__number_or(options->gamma, 2);
+    float alpha = (float)td__number_or(options->alpha, 0.25);
     switch (loss) {
     case TD_LOSS_HUBER:
-        saved->parameter = options->delta > 0 ? options->delta : 1.0f;
+        saved->parameter = (float)td__number_or(options->delta, 1);
         break;
     case TD_LOSS_HINGE:
     case TD_LOSS_SQUARED_HINGE:
         saved->parameter = truth->dtype == TD_FLOAT32 && all_binary(truth) ? 1.0f : 0.0f;
         break;
     case TD_LOSS_BINARY_FOCAL_CROSSENTROPY:
-        saved->parameter = gamma ? options->gamma : 2.0f;
+        saved->parameter = gamma;
         saved->weight = options->balanced ? alpha : 0.0f;
         break;
     case TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY:
-        saved->parameter = gamma ? options->gamma : 2.0f;
+        saved->parameter = gamma;
         saved->weight = alpha;
         break;
     default:
-        saved->parameter = options->label_smoothing;
+        saved->parameter = (float)options->label_smoothing;
         break;
     }
 }
@@ -326,24 +326,23 @@ td_status td_loss_check(td_loss loss, const td_loss_options *options, td_error *
     }
     td_loss_options given;
     options = td__options(&given, sizeof given, options);
-    float smoothing = options->label_smoothing;
+    double smoothing = options->label_smoothing;
     bool smooths = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_CATEGORICAL_CROSSENTROPY;
     bool focal = kinds[loss].kind == TD__LOSS_FOCAL || kinds[loss].kind == TD__LOSS_CLASSES_FOCAL;
     bool huber = loss == TD_LOSS_HUBER;
     if (!(smoothing >= 0 && smoothing <= 1) || (smoothing > 0 && !smooths)) {
         return td_error_set(error, TD_INVALID, "%s: label smoothing %g is not possible%s", name,
-                            (double)smoothing,
-                            smooths ? "; it is between 0 and 1" : " with this loss");
+                            smoothing, smooths ? "; it is between 0 and 1" : " with this loss");
     }
     if (options->from_logits && kinds[loss].kind == kinds[loss].from_logits) {
         return td_error_set(error, TD_INVALID, "%s: from_logits is for cross-entropies", name);
     }
-    if (huber ? !(options->delta >= 0) : options->delta != 0) {
-        return td_error_set(error, TD_INVALID, "%s: delta %g is not %s", name,
-                            (double)options->delta,
+    if (options->delta.set && !(huber && options->delta.value > 0)) {
+        return td_error_set(error, TD_INVALID, "%s: delta %g is not %s", name, options->delta.value,
                             huber ? "positive" : "possible: it is for huber");
     }
-    bool in_range = options->gamma >= 0 && options->alpha >= 0 && options->alpha <= 1;
+    double gamma = td__number_or(options->gamma, 2), alpha = td__number_or(options->alpha, 0.25);
+    bool in_range = gamma >= 0 && alpha >= 0 && alpha <= 1;
     if (focal && !in_range) {
         return td_error_set(error, TD_INVALID, "%s: gamma must be 0 or more, alpha between 0 and 1",
                             name);
@@ -352,7 +351,7 @@ td_status td_loss_check(td_loss loss, const td_loss_options *options, td_error *
         return td_error_set(error, TD_INVALID, "%s: balanced is for binary_focal_crossentropy",
                             name);
     }
-    if (!focal && (options->gamma != 0 || signbit(options->gamma) || options->alpha != 0)) {
+    if (!focal && (options->gamma.set || options->alpha.set)) {
         return td_error_set(error, TD_INVALID, "%s: gamma and alpha are for focal cross-entropies",
                             name);
     }

@@ -132,7 +132,7 @@ static td_tensor *attend(td__graph_call *call, const attention *a, td__graph_typ
         return attend_openly(call, a, k, v, kept, type);
     }
     td_attention_options options = {.size = sizeof options,
-                                    .scale = td__graph_attention_scale(a),
+                                    .scale = TD_SET(td__graph_attention_scale(a)),
                                     .mask = a->mask ? td_clip(tape, a->mask, -FLT_MAX / 4, FLT_MAX)
                                                     : NULL};
     td_tensor *y = td_attention(tape, a->q, k, v, &options);

@@ -156,16 +156,16 @@ OPERATOR(square_root, td_sqrt(call->tape, x))
 OPERATOR(relu, td_relu(call->tape, x))
 OPERATOR(sigmoid, td_sigmoid(call->tape, x))
 OPERATOR(tanh_, td_tanh(call->tape, x))
-OPERATOR(softplus, td_activate(call->tape, x, TD_SOFTPLUS, 0))
-OPERATOR(softsign, td_activate(call->tape, x, TD_SOFTSIGN, 0))
+OPERATOR(softplus, td_activate(call->tape, x, TD_SOFTPLUS, TD_DEFAULT))
+OPERATOR(softsign, td_activate(call->tape, x, TD_SOFTSIGN, TD_DEFAULT))
 OPERATOR(thresholded_relu, map(call->tape, x, (function){thresholded_value, thresholded_slope},
                                number(call, "alpha", 1), 0))
 OPERATOR(shrink, map(call->tape, x, (function){shrink_value, shrink_slope},
                      number(call, "lambd", 0.5f), number(call, "bias", 0)))
 
-/* Where alpha is 0 these two are relu; the tape takes 0 for the default. */
+/* Where alpha is 0 these two are relu, which makes no negative zeros. */
 static td_tensor *with_alpha(td_tape *tape, td_tensor *x, td_activation activation, float alpha) {
-    return alpha != 0 ? td_activate(tape, x, activation, alpha) : td_relu(tape, x);
+    return alpha != 0 ? td_activate(tape, x, activation, TD_SET(alpha)) : td_relu(tape, x);
 }
 OPERATOR(leaky_relu, with_alpha(call->tape, x, TD_LEAKY_RELU, number(call, "alpha", 0.01f)))
 OPERATOR(elu, with_alpha(call->tape, x, TD_ELU, number(call, "alpha", 1)))
@@ -175,7 +175,7 @@ OPERATOR(selu, td_affine(call->tape,
 
 /* max(0, x) + min(0, alpha (e^(x / alpha) - 1)) */
 static td_tensor *scaled_elu(td_tape *tape, td_tensor *x, float alpha) {
-    td_tensor *inner = td_activate(tape, td_affine(tape, x, 1 / alpha, 0), TD_ELU, 1);
+    td_tensor *inner = td_activate(tape, td_affine(tape, x, 1 / alpha, 0), TD_ELU, TD_SET(1));
     return td_affine(tape, inner, alpha, 0);
 }
 OPERATOR(celu, scaled_elu(call->tape, x, number(call, "alpha", 1)))
@@ -186,13 +186,14 @@ static td_tensor *between_0_and_1(td_tape *tape, td_tensor *x, float scale, floa
 OPERATOR(hard_sigmoid,
          between_0_and_1(call->tape, x, number(call, "alpha", 0.2f), number(call, "beta", 0.5f)))
 OPERATOR(hard_swish, td_multiply(call->tape, x, between_0_and_1(call->tape, x, 1.0f / 6, 0.5f)))
-OPERATOR(mish, td_multiply(call->tape, x,
-                           td_tanh(call->tape, td_activate(call->tape, x, TD_SOFTPLUS, 0))))
+OPERATOR(mish,
+         td_multiply(call->tape, x,
+                     td_tanh(call->tape, td_activate(call->tape, x, TD_SOFTPLUS, TD_DEFAULT))))
 
 static bool is_tanh(td__graph_call *call) {
     return *td__graph_text(call->node, "approximate", "none") == 't';
 }
-OPERATOR(gelu, td_activate(call->tape, x, is_tanh(call) ? TD_GELU_TANH : TD_GELU, 0))
+OPERATOR(gelu, td_activate(call->tape, x, is_tanh(call) ? TD_GELU_TANH : TD_GELU, TD_DEFAULT))
 
 /* --- clip --------------------------------------------------------------------------------- */
 

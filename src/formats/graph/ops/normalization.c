@@ -36,17 +36,18 @@ static bool normalize_batch(td__graph_call *call, const td_batch_normalization_o
     for (int32_t i = 0; i < x->shape.rank - 1; i++) {
         over.axes[over.count++] = i;
     }
-    td_tensor *y = standardize(tape, x, &over, options->epsilon, &mean, &deviation);
+    float epsilon = (float)options->epsilon.value, momentum = (float)options->momentum.value;
+    td_tensor *y = standardize(tape, x, &over, epsilon, &mean, &deviation);
     y = td_add(tape, td_multiply(tape, y, gamma), beta);
     if (!y || !td__graph_output_either(call, 0, type, y, last)) {
         return false;
     }
-    td_tensor *moved[2] = {mean, td_affine(tape, td_square(tape, deviation), 1, -options->epsilon)};
+    td_tensor *moved[2] = {mean, td_affine(tape, td_square(tape, deviation), 1, -epsilon)};
     bool good = true;
     for (size_t i = 0; good && i < 2; i++) {
         td_tensor *before = td__graph_plain(call, 3 + i);
-        td_tensor *after = td_add(tape, td_affine(tape, before, options->momentum, 0),
-                                  td_affine(tape, moved[i], 1 - options->momentum, 0));
+        td_tensor *after = td_add(tape, td_affine(tape, before, momentum, 0),
+                                  td_affine(tape, moved[i], 1 - momentum, 0));
         good = after && td__graph_output(call, 1 + i, td__graph_input(call, 3 + i)->type, after);
     }
     return good;
@@ -59,8 +60,8 @@ static bool batch_normalization(td__graph_call *call) {
     td__graph_type type = td__graph_input(call, 0)->type;
     td_batch_normalization_options options = {
         .size = sizeof options,
-        .momentum = td__graph_float(call->node, "momentum", 0.9f),
-        .epsilon = td__graph_float(call->node, "epsilon", 1e-5f)};
+        .momentum = TD_SET(td__graph_float(call->node, "momentum", 0.9f)),
+        .epsilon = TD_SET(td__graph_float(call->node, "epsilon", 1e-5f))};
     bool last = td__graph_shape(call, 0).rank > 2, model = td__graph_is_model(call);
     bool asked = td__graph_int(call->node, "training_mode", 0) != 0;
     if (!all_float(call, 5)) {

@@ -269,7 +269,7 @@ static bool run_common(td__graph_call *call, const td__graph_direction *d,
     } else if (d->cell == TD__GRAPH_GRU) {
         y = td_gru(tape, d->x, d->kernel, d->recurrent, d->bias, d->reset_after, &options);
     } else {
-        options.activation = *d->activations[0] == 'R' ? TD_RELU : TD_TANH;
+        options.activation = TD_SET(*d->activations[0] == 'R' ? TD_RELU : TD_TANH);
         y = td_simple_rnn(tape, d->x, d->kernel, d->recurrent, d->bias, &options);
     }
     if (!y) {

@@ -26,7 +26,7 @@ static td_tensor *activate(td__graph_call *call, const char *name, td_tensor *x)
                  {"Tanh", TD_TANH, 0}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].name, name) == 0) {
-            return td_activate(call->tape, x, known[i].activation, known[i].alpha);
+            return td_activate(call->tape, x, known[i].activation, TD_SET(known[i].alpha));
         }
     }
     if (strcmp(name, "HardSigmoid") == 0) {

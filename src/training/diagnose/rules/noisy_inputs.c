@@ -1,12 +1,14 @@
 #include "diagnose/rule.h"
 
+#include <math.h>
+
 #define DIFFERENCE 0.15
 #define FARTHER 1.3
 
 static void find_noisy_inputs(td__case *of) {
     const td__facts *facts = &of->facts;
     double lower = of->known ? facts->validation_agreement - facts->training_agreement : 0;
-    if (!(lower > DIFFERENCE) ||
+    if (!(lower > fmax(DIFFERENCE, facts->chance)) ||
         !(facts->training_distance >= FARTHER * facts->validation_distance)) {
         return;
     }
@@ -14,19 +16,20 @@ static void find_noisy_inputs(td__case *of) {
     td__because(s, "input", 0, facts->training_distance,
                 td__say(of,
                         "nearest neighbours are %.2g apart in training, %.2g in validation, "
-                        "and agree in %.0f %% and %.0f %% of the cases",
+                        "and their labels agree to %.0f %% and %.0f %% (0 %%: as by chance)",
                         facts->training_distance, facts->validation_distance,
-                        100 * facts->training_agreement, 100 * facts->validation_agreement));
+                        100 * fmax(facts->training_agreement, 0),
+                        100 * fmax(facts->validation_agreement, 0)));
 }
 
 const td__rule td__rule_noisy_inputs = {
     .info = {.name = "noisy_inputs",
              .meaning = "inputs carry noise that drowns the signal",
              .reads = "inputs and labels of both parts",
-             .statistic = "the distance of nearest neighbours, and how often they have the same "
-                          "class, within training and within validation",
-             .threshold = "30 % farther apart and 15 points less often of one class in training "
-                          "than in validation",
+             .statistic = "the distance of nearest neighbours, and how alike their "
+                          "labels are, within training and within validation",
+             .threshold = "30 % farther apart in training than in validation, and their labels 15 "
+                          "points less alike (more where there are few examples)",
              .remedy = "cleaner inputs"},
     .title = "noisy inputs",
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__OVERFIT_GAP |

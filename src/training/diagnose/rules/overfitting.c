@@ -1,4 +1,4 @@
-#include "diagnose/rule.h"
+#include "diagnose/head.h"
 
 #include <math.h>
 
@@ -6,6 +6,15 @@
 #define RISE 1.25 /* of the validation loss, over its least */
 #define GOOD 0.8  /* a validation score that nobody complains of */
 #define LEARNT 0.6
+#define NOTHING 0.1
+#define WIDE_GAP 0.4 /* with which it does not matter when the validation loss was least */
+
+/* Whether what the network says of a part is no better than always saying the same. */
+static bool is_worthless(const td__case *of, const td__marks *marks) {
+    return td__is_crossentropy(of->experiment->train.objective.loss)
+               ? marks->loss > td__constant_loss(&of->facts, &of->facts.validation_labels)
+               : marks->score < NOTHING;
+}
 
 static void find_overfitting(td__case *of) {
     if (!of->known || !of->repeated || of->baseline.points < 2 || of->facts.validation_rows == 0) {
@@ -18,8 +27,10 @@ static void find_overfitting(td__case *of) {
     }
     double gap = end->training.score - end->validation.score;
     bool rises = end->validation.loss > RISE * best->validation.loss && best != end;
-    if (!(gap > GAP) || end->training.score < LEARNT || !rises || end->validation.score > GOOD ||
-        end->training.loss > 0.5 * end->validation.loss) {
+    rises = rises && end->training.loss <= 0.5 * end->validation.loss;
+    bool by_heart = gap > WIDE_GAP && is_worthless(of, &end->validation);
+    if (!(gap > GAP) || end->training.score < LEARNT || end->validation.score > GOOD ||
+        !(rises || by_heart)) {
         return;
     }
     td__suspicion *s = td__suspect(of, TD__FACT, -1,
@@ -35,7 +46,7 @@ static void find_overfitting(td__case *of) {
                 td__say(of,
                         "%.0f %% of the training part is learnt, %.0f %% of the validation "
                         "part; %.0f weights, %lld examples",
-                        100 * end->training.score, 100 * end->validation.score,
+                        100 * end->training.score, 100 * fmax(end->validation.score, 0),
                         of->layers.parameters, (long long)of->facts.rows));
     td__edit(s, "train.early_stopping={monitor: val_loss, patience: 5, restore_best: true}");
     if (s) {
@@ -52,7 +63,9 @@ const td__rule td__rule_overfitting = {
              .threshold =
                  "the validation loss a quarter above its least, twice the training loss, "
                  "a gap of 20 points, and a validation score below 80 %: a loss that rises "
-                 "while the score stays high is confidence, and harmless",
+                 "while the score stays high is confidence, and harmless. Or a gap of 40 points, "
+                 "and what it says of the validation part is worth no more than a constant answer",
+
              .remedy = "early_stopping, dropout, kernel_l2, more data"},
     .title = "overfitting",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,

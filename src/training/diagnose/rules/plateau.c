@@ -1,25 +1,62 @@
-#include "diagnose/rule.h"
+#include "diagnose/head.h"
 
 #include <math.h>
 
 #define FALL 0.03
+#define NOTHING 0.05 /* a score that is none */
+#define ALMOST 0.95  /* of the loss of a constant answer */
+
+/* Whether the trained network does no better than a constant answer. A score of 0 is no sign of that where
+ * one class is common; a cross-entropy then says more. */
+static bool is_constant(const td__case *of) {
+    if (!of->repeated || !of->whole || of->baseline.points == 0) {
+        return false;
+    }
+    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
+    bool judged = !td__is_crossentropy(of->experiment->train.objective.loss) ||
+                  !(end->training.loss < ALMOST * td__constant_loss(&of->facts, &of->facts.labels));
+    return judged && end->training.score < NOTHING && of->baseline.score < NOTHING;
+}
+
+/* What the recorded loss is when the answer never changes; NaN: not known. */
+static double loss_of_constant(const td__case *of) {
+    bool known = of->known && td__is_crossentropy(of->experiment->train.objective.loss);
+    for (size_t i = 0; i < of->layers.count; i++) { /* penalties are in it */
+        known &= of->layers.items[i].penalty_l1 <= 0 && of->layers.items[i].penalty_l2 <= 0;
+    }
+    return known ? td__constant_loss(&of->facts, &of->facts.labels) : NAN;
+}
 
 static void find_plateau(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
+    double constant = loss_of_constant(of);
     double first = td__series_mean(loss, 0, 0.05), last = td__series_mean(loss, 0.9, 1);
     if (loss->count >= 10 && first > 0 && last > (1 - FALL) * first && last < 2 * first) {
         td__found(of, NULL, 1, "loss", last,
                   td__say(of, "loss stands still: %.4g at first, %.4g at last", first, last));
+    } else if (loss->count >= 10 && !of->repeated && last > (1 - FALL) * constant) {
+        td__found(of, NULL, 1, "loss", last,
+                  td__say(of, "loss is %.4g at last, and %.4g by always giving the classes' shares",
+                          last, constant));
+    } else if (is_constant(of)) {
+        td__found(of, NULL, 1, "loss", of->baseline.score,
+                  td__say(of, "after %lld steps the network does no better than a constant answer",
+                          (long long)of->baseline.steps));
     }
 }
 
 const td__rule td__rule_plateau = {
     .info = {.name = "plateau",
              .symptom = true,
-             .meaning = "the loss stands still from the beginning",
+             .meaning =
+                 "the loss stands still from the beginning, or nothing is learnt all the same",
              .reads = "loss",
-             .statistic = "the mean of the last tenth against the first records",
-             .threshold = "less than 3 % below: nothing is learnt",
+             .statistic =
+                 "the mean of the last tenth against the first records; of a run repeated, what "
+                 "was learnt",
+             .threshold =
+                 "less than 3 % below: nothing is learnt; or a score below 5 % on both parts (a "
+                 "cross-entropy less than 5 % below that of the classes' shares)",
              .remedy = ""},
     .symptom = TD__INDEX_PLATEAU,
     .needs = TD__NEEDS_LOSS,

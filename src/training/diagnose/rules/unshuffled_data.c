@@ -2,6 +2,7 @@
 
 /* Neighbours in the file have the same label this much more often than by chance. */
 #define SORTED 0.5
+#define SHORT 0.5 /* changes of class in a batch */
 
 enum { FEW = 4 }; /* batches */
 
@@ -34,8 +35,13 @@ static void find_unshuffled_data(td__case *of) {
         chance += of->facts.labels.shares[i] * of->facts.labels.shares[i];
     }
     bool sorted = of->facts.labels.classes > 1 && of->facts.order > chance + SORTED * (1 - chance);
-    td__suspicion *s =
-        td__suspect(of, sorted ? TD__STRUCTURE : TD__TUNING, -1, "data.shuffle: true");
+    /* Runs of one class that are longer than batches: no batch has two classes. */
+    bool runs = sorted && (1 - of->facts.order) * (double)of->trainer->feed.info->batch < SHORT;
+    td__suspicion *s = td__suspect(of,
+                                   runs     ? TD__CONTRADICTION
+                                   : sorted ? TD__STRUCTURE
+                                            : TD__TUNING,
+                                   -1, "data.shuffle: true");
     td__because(s, "label", 0, of->facts.order,
                 td__say(of,
                         "data.shuffle is false, and %.0f %% of the rows have the label of the "

@@ -11,7 +11,7 @@ static void find_wrong_loss(td__case *of) {
     td__strength strength = TD__STRUCTURE;
     bool binary = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY;
     if (task == TD__TASK_VALUES && td__is_crossentropy(train->objective.loss) &&
-        (labels->minimum < 0 || labels->maximum > 1)) {
+        !td__labels_are_signs(of) && (labels->minimum < 0 || labels->maximum > 1)) {
         why = td__say(of, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
                       labels->minimum, labels->maximum);
         strength = TD__CONTRADICTION;

@@ -24,7 +24,7 @@ static const char *contradiction(td__case *of) {
         return td__say(of, "%s takes probabilities, and %s puts out other numbers",
                        td_loss_name(train->objective.loss), name);
     }
-    if (task == TD__TASK_VALUES && td__labels_beyond(of)) {
+    if (task == TD__TASK_VALUES && td__labels_beyond(of) && !td__labels_are_signs(of)) {
         return td__say(of, "labels go from %.4g to %.4g, and %s puts out nothing %s",
                        of->facts.labels.all.minimum, of->facts.labels.all.maximum, name,
                        range.low == 0 && range.high > 1 ? "below 0"
