@@ -30,6 +30,7 @@ static const char help[] =
     "  --tensors   compare weights as the files have them: names and layouts are not made those of "
     "a\n"
     "              model; of two runs too\n"
+    "  --rank N    of trainings of several processes, what this one recorded\n"
     "\n"
     "Exit status 0 when nothing parts, 1 when something does, could not be read, or nothing could "
     "be\n"
@@ -208,11 +209,12 @@ static int compare_all(const comparing *c) {
     return status;
 }
 
-/* Weights rather than a run: a file (but for one of events), or what a folder or a name stands for. */
+/* Weights rather than a run: a file (but for one that is a run), or what a folder or a name stands for. */
 static bool is_weights(const char *path) {
     struct stat about;
     char name[4096];
-    bool found = stat(path, &about) == 0 && S_ISREG(about.st_mode) && !strstr(path, "tfevents");
+    bool found = stat(path, &about) == 0 && S_ISREG(about.st_mode) && !strstr(path, "tfevents") &&
+                 !td_run_foreign(path);
     for (int i = 0; i < 2 && !found; i++) {
         int length = snprintf(name, sizeof name, "%s%s", path, i ? ".index" : "/saved_model.pb");
         found = length > 0 && (size_t)length < sizeof name && stat(name, &about) == 0;
@@ -222,11 +224,12 @@ static bool is_weights(const char *path) {
 
 static int run_compare(int count, char **arguments) {
     comparing c = {.options.size = sizeof c.options};
-    const char *tolerance = NULL;
+    const char *tolerance = NULL, *rank = NULL;
     bool tensors = false;
     const option options[] = {{.name = "what", .text = &c.options.what},
                               {.name = "tolerance", .text = &tolerance},
                               {.name = "tensors", .flag = &tensors},
+                              {.name = "rank", .text = &rank},
                               {.name = "json", .flag = &c.json}};
     if (!parse_options(&command_compare, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -244,12 +247,16 @@ static int run_compare(int count, char **arguments) {
     for (int i = 0; i < count; i++) {
         weights = weights || is_weights(arguments[i]);
     }
-    if (weights && (count != 2 || c.options.what)) {
-        return misuse(&command_compare, "weights are compared two at a time, without --what");
+    if (weights && (count != 2 || c.options.what || rank)) {
+        return misuse(&command_compare,
+                      "weights are compared two at a time, without --what and --rank");
     }
     if (weights) {
         const char *const paths[] = {arguments[0], arguments[1]};
         return compare_tables(paths, tensors, c.options.tolerance, c.json);
+    }
+    if (!choose_rank(&command_compare, rank, count, (const char **)arguments)) {
+        return EXIT_BAD;
     }
     c.runs = calloc((size_t)count, sizeof *c.runs);
     c.names = calloc((size_t)count, sizeof *c.names);

@@ -129,7 +129,7 @@ static td_run *open_named(const char *folder, const char *name, td_error *error)
 }
 
 static void put_info(json_t *object, const td_run_info *info) {
-    put(object, "state", json_string(info->events ? "events" : td_run_state_name(info->state)));
+    put(object, "state", json_string(info->events ? info->format : td_run_state_name(info->state)));
     put(object, "started", json_integer((json_int_t)info->started));
     put(object, "last_record", json_integer((json_int_t)info->last_record));
     put(object, "step", json_integer(info->last_step));

@@ -255,7 +255,7 @@ static void print_row(const row *r, const columns *c, bool colour) {
                                           [TD_RUN_FAILED] = "31",
                                           [TD_RUN_CRASHED] = "31"};
     char when[32], size[32], label[400];
-    const char *state = r->info.events ? "events" : td_run_state_name(r->info.state);
+    const char *state = r->info.events ? r->info.format : td_run_state_name(r->info.state);
     const char *paint = colour && !r->info.events ? colours[r->info.state] : NULL;
     terminal_print_name(label_of(r, label), c->name);
     (void)fputs("  ", stdout);
@@ -365,7 +365,7 @@ static void print_json(const table *t) {
         print_json_text(r->folder);
         printf(",\"state\":\"%s\",\"started\":%.0f,\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,"
                "\"dropped\":%lld,\"metrics\":{",
-               r->info.events ? "events" : td_run_state_name(r->info.state), r->info.started,
+               r->info.events ? r->info.format : td_run_state_name(r->info.state), r->info.started,
                (long long)r->info.last_epoch, (long long)r->info.last_step,
                (long long)r->info.bytes, (long long)r->info.dropped);
         for (size_t k = 0; k < r->metric_count; k++) {

@@ -42,7 +42,7 @@ static void print_head(const page *p, const td_run *run) {
     td_run_about(run, &info);
     print_heading(p, info.name);
     printf("%s, started %s, epoch %lld, step %lld, %s\n",
-           info.events ? "event files" : td_run_state_name(info.state),
+           info.events ? info.format : td_run_state_name(info.state),
            format_when(when, info.started), (long long)info.last_epoch, (long long)info.last_step,
            terminal_bytes(bytes, (double)info.bytes));
     print_losses(&info);
@@ -428,7 +428,7 @@ bool show_json(const page *p) {
         print_json_text(info.name);
         printf(",\"state\":\"%s\",\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,\"dropped\":%lld,"
                "\"signals\":[",
-               info.events ? "events" : td_run_state_name(info.state), (long long)info.last_epoch,
+               info.events ? info.format : td_run_state_name(info.state), (long long)info.last_epoch,
                (long long)info.last_step, (long long)info.bytes, (long long)info.dropped);
         size_t count = td_run_signal_count(p->runs[i]);
         bool first = true;

@@ -1,6 +1,7 @@
 /* Runs of event files: read as they are for td_run_read, or into a store of the run's own, so that
- * everything else works on them too. */
+ * everything else works on them too. Foreign ones are always read into a store. */
 #include "run/events.h"
+#include "run/foreign.h"
 #include "run/run.h"
 #include "store/writer.h"
 
@@ -49,6 +50,9 @@ td_status td__run_import(td_run *run, td_error *error) {
     td__problems_release(&run->problems);
     td__store_close(run->store);
     run->store = NULL;
+    if (run->foreign) {
+        return td__foreign_import(run->foreign, run->folder, &run->problems, &run->store, error);
+    }
     td__store *store = NULL;
     td_status status = td__store_temporary(&store, error);
     if (status) {

@@ -235,7 +235,13 @@ td_status td_run_read(td_run *run, const td_run_query *query, td_record_function
         full.first_step = INT64_MIN;
         full.last_step = INT64_MAX;
     }
-    if (run->events) {
+    if (run->foreign && !run->store) {
+        td_status status = td_run_refresh(run, error);
+        if (status) {
+            return status;
+        }
+    }
+    if (run->events && !run->foreign) {
         return td__run_read_events(run, &full, each, user, error);
     }
     reading r = {.run = run,

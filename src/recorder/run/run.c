@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "run/events.h"
+#include "run/foreign.h"
 #include "run/ranks.h"
 
 #include <limits.h>
@@ -36,6 +37,16 @@ td_run_state td__run_state_of(const char *folder, const char *noted) {
         }
     }
     return by == TD__PERHAPS ? TD_RUN_RUNNING : TD_RUN_CRASHED;
+}
+
+/* Of a run that another program noted to have ended. */
+static td_run_state foreign_state(const char *noted) {
+    for (td_run_state state = TD_RUN_FINISHED; state <= TD_RUN_FAILED; state++) {
+        if (strcmp(noted, td_run_state_name(state)) == 0) {
+            return state;
+        }
+    }
+    return TD_RUN_UNKNOWN;
 }
 
 static double parse_time(const char *text) {
@@ -91,7 +102,7 @@ void td__run_read_info(td_run *run) {
     if (!run->events) {
         (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
     }
-    info->state = run->events  ? TD_RUN_UNKNOWN
+    info->state = run->events  ? foreign_state(f.state)
                   : run->ranks ? td__ranks_state(run)
                                : td__run_state_of(run->folder, f.state);
     td__rows *last = td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = true});
@@ -123,6 +134,7 @@ void td_run_about(const td_run *run, td_run_info *info) {
     now.name = run->name;
     now.folder = run->folder;
     now.events = run->events;
+    now.format = run->foreign ? run->foreign->name : run->events ? "events" : "tapedeck";
     now.bytes = td__folder_bytes(run->folder);
     td__options_give(info, &now, sizeof now);
 }
@@ -192,10 +204,32 @@ static char *name_of(const char *folder) {
     return name;
 }
 
-static td_status open_kind(td_run *run, td_error *error) {
+/* Takes over the path of a foreign run, which may be that of a file. */
+static td_status open_foreign(td_run *run, const td__foreign *foreign, const char *path,
+                              td_error *error) {
+    char *copy = td__strdup(path), *name = NULL;
+    for (size_t length = copy ? strlen(copy) : 0; length > 1 && copy[length - 1] == '/';) {
+        copy[--length] = 0;
+    }
+    name = copy ? name_of(copy) : NULL;
+    if (!name) {
+        td__free(copy);
+        return td_error_set(error, TD_MEMORY, "out of memory for a run");
+    }
+    td__free(run->folder);
+    td__free(run->name);
+    run->folder = copy;
+    run->name = name;
+    run->foreign = foreign;
+    run->events = true;
+    return TD_OK;
+}
+
+static td_status open_kind(td_run *run, const char *given, td_error *error) {
     char path[PATH_MAX];
     struct stat about;
     (void)snprintf(path, sizeof path, "%s/run.db", run->folder);
+    bool file = stat(given, &about) == 0 && S_ISREG(about.st_mode);
     if (stat(path, &about) == 0) {
         return TD_OK;
     }
@@ -203,15 +237,24 @@ static td_status open_kind(td_run *run, td_error *error) {
         run->ranks = true;
         return TD_OK;
     }
-    td_status status =
-        td__events_list(run->folder, &run->event_files, &run->event_file_count, error);
-    if (status) {
-        return status;
+    const td__foreign *foreign = file && td__events_is_name(given) ? NULL : td__foreign_of(given);
+    bool folder = stat(run->folder, &about) == 0;
+    if (folder || !foreign) {
+        td_status status =
+            td__events_list(run->folder, &run->event_files, &run->event_file_count, error);
+        if (status) {
+            return status;
+        }
+    }
+    if (foreign && (file || run->event_file_count == 0)) {
+        return open_foreign(run, foreign, given, error);
     }
     if (run->event_file_count == 0) {
-        return td_error_set(error, TD_NOT_FOUND,
-                            "%s is no run: it has neither a run.db nor TensorBoard event files",
-                            run->folder);
+        return td_error_set(
+            error, TD_NOT_FOUND,
+            "%s is no run: it has neither a run.db nor TensorBoard event files, and "
+            "is nothing of wandb, MLflow, trackio or a CSV logger",
+            run->folder);
     }
     run->events = true;
     return TD_OK;
@@ -226,7 +269,8 @@ td_run *td__run_begin(const char *path, td_error *error) {
     run->folder = folder_of(path);
     run->name = run->folder ? name_of(run->folder) : NULL;
     td_status status =
-        run->name ? open_kind(run, error) : td_error_set(error, TD_MEMORY, "out of memory");
+        run->name ? td__ranks_select(run, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    status = status || run->one_rank ? status : open_kind(run, path, error);
     if (status) {
         td_run_close(run);
         return NULL;

@@ -7,12 +7,17 @@
 #include "store/store.h"
 #include "tapedeck/run.h"
 
+typedef struct td__foreign td__foreign; /* foreign.h */
+
 struct td_run {
     char *folder, *name;
-    td__store *store; /* run.db, or what was read from event files */
-    bool shared;      /* opened while a deck wrote it */
-    bool events;
-    bool ranks;         /* the store merges those of several processes (ranks.h) */
+    td__store *store;           /* run.db, or what was read from event files */
+    bool shared;                /* opened while a deck wrote it */
+    bool events;                /* of event files, or foreign */
+    const td__foreign *foreign; /* what reads it; NULL: event files, or a deck's */
+    bool ranks;                 /* the store merges those of several processes (ranks.h) */
+    bool one_rank;              /* … only of this rank: */
+    int64_t rank;
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
