@@ -11,9 +11,11 @@ import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
 import { gather, triggersPage } from "./triggers.js";
 import { examplesPage } from "./examples.js";
+import { mediaPage } from "./media.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
+import { ranksPage } from "./ranks.js";
 import { findingCount } from "./verdict.js";
 
 const pages = [
@@ -23,9 +25,11 @@ const pages = [
     tensorPage,
     triggersPage,
     examplesPage,
+    mediaPage,
     comparePage,
     findingsPage,
     recorderPage,
+    ranksPage,
 ];
 const all = [runsPage, ...pages];
 
@@ -91,14 +95,16 @@ function drawHeader() {
             ? el(
                   "nav",
                   { "aria-label": "pages" },
-                  pages.map((page) =>
-                      el(
-                          "a",
-                          { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
-                          page.title,
-                          page === findingsPage ? findingCount(run) : "",
+                  pages
+                      .filter((page) => !page.isFor || page.isFor(run))
+                      .map((page) =>
+                          el(
+                              "a",
+                              { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
+                              page.title,
+                              page === findingsPage ? findingCount(run) : "",
+                          ),
                       ),
-                  ),
               )
             : "",
         el(
@@ -145,7 +151,8 @@ function contextOf(page) {
         closers,
         newsListeners,
         list: () => listing,
-        fail,
+        // What a page that was left asked for may still fail: that is nobody's business any more.
+        fail: (error) => (current?.closers === closers ? fail(error) : undefined),
         again: show,
         onclose: (closer) => closers.push(closer),
         onnews: (listener) => newsListeners.push(listener),
@@ -263,7 +270,8 @@ function banners(run) {
 }
 
 function show() {
-    open().catch(fail);
+    const mine = turn + 1;
+    open().catch((error) => (mine === turn ? fail(error) : undefined));
 }
 
 // ---- News ------------------------------------------------------------------------------------------------

@@ -107,39 +107,39 @@ function settingColumn(key, settings) {
 
 const irrelevant = new Set(["name"]);
 
-// settings: { run id: { key: text } }. Which of them differ between these runs is what people compare by.
+// settings: { run id: { key: text } }.
 export function columnsOf(runs, settings) {
     const metrics = new Map(),
-        values = new Map();
+        keys = new Set();
     for (const run of runs) {
         // A run's metrics come in the order of their importance.
         (run.metrics || []).forEach((metric, i) => {
             metrics.set(metric.name, (metrics.get(metric.name) || 0) + 8 - i);
         });
-        for (const [key, text] of Object.entries(settings[run.id] || {})) {
-            const known = values.get(key);
-            if (!known) {
-                values.set(key, { first: text, count: 1, differs: false });
-            } else {
-                known.count++;
-                known.differs ||= known.first !== text;
-            }
-        }
+        Object.keys(settings[run.id] || {}).forEach((key) => keys.add(key));
     }
-    const known = runs.filter((run) => settings[run.id]).length;
     const made = [
         ...facts.map((column) => ({ kind: "fact", ...column })),
         ...[...metrics].sort((a, b) => b[1] - a[1]).map(([name]) => metricColumn(name)),
-        ...[...values]
-            .filter(([key]) => !irrelevant.has(key))
-            .map(([key, about]) => ({
-                ...settingColumn(key, settings),
-                differs: known > 1 && (about.differs || about.count < known),
-            }))
-            .sort((a, b) => b.differs - a.differs),
+        ...[...keys].filter((key) => !irrelevant.has(key)).map((key) => settingColumn(key, settings)),
     ];
     const names = new Set();
     return made.filter((column) => !names.has(column.key) && names.add(column.key));
+}
+
+// Which settings differ between these runs is what people compare them by; those come first. Runs without any settings
+// say nothing.
+export function markDiffering(columns, runs, settings) {
+    const known = runs.map((run) => settings[run.id]).filter((own) => own && Object.keys(own).length);
+    for (const column of columns) {
+        column.differs = column.kind === "setting" && known.some((own) => own[column.key] !== known[0][column.key]);
+    }
+    const setting = (column) => column.kind === "setting";
+    return [
+        ...columns.filter((column) => !setting(column)),
+        ...columns.filter((column) => column.differs),
+        ...columns.filter((column) => setting(column) && !column.differs),
+    ];
 }
 
 // The end of a setting's name is enough where no other has it: learning_rate.

@@ -5,7 +5,7 @@ import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
 import { set, value } from "./state.js";
 import { FORMS } from "./layers.js";
-import { gallery } from "./tensor.js";
+import { gallery, pictureOf } from "./tensor.js";
 
 function greatest(values) {
     return values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
@@ -36,7 +36,8 @@ function judge(example, signal) {
     };
 }
 
-function confusion(rows, names) {
+// chosen: [label, predicted] of the cell that filters the list; onchoose gets that of a cell, or null.
+function confusion(rows, names, chosen, onchoose) {
     const size = names.length,
         counts = Array.from({ length: size }, () => new Array(size).fill(0));
     rows.forEach(
@@ -78,11 +79,23 @@ function confusion(rows, names) {
                             {},
                             el("th", { scope: "row" }, nameText(names[r], 10)),
                             line.map((count, c) => {
-                                const cell = el(
-                                    "td",
-                                    { title: `${names[r]} taken for ${names[c]}: ${count}` },
-                                    count ? String(count) : "·",
-                                );
+                                const own = chosen && chosen[0] === r && chosen[1] === c,
+                                    cell = el(
+                                        "td",
+                                        { "data-own": own },
+                                        count
+                                            ? el(
+                                                  "button",
+                                                  {
+                                                      type: "button",
+                                                      title: `${names[r]} taken for ${names[c]}: ${count}; click to see them`,
+                                                      "aria-pressed": own ? "true" : "false",
+                                                      onclick: () => onchoose(own ? null : [r, c]),
+                                                  },
+                                                  String(count),
+                                              )
+                                            : "·",
+                                    );
                                 if (count) {
                                     cell.style.background = css(scales.cividis, count / most);
                                     cell.style.color = count / most > 0.55 ? "#111" : "#fff";
@@ -105,6 +118,23 @@ async function batchPictures(context, step) {
     }
     const rows = await fetchTensor(context.run.id, signal.id, step, "*,:,:,0").catch(() => null);
     return rows && rows.shape.length >= 3 ? gallery(rows, 64, (i) => `row ${rows.samples[i] ?? i}`) : "";
+}
+
+// The pictures of rows of the data set, by row, where `input` was recorded with them at some step.
+async function picturesOf(context, samples) {
+    const signal = context.run.signals.find((s) => s.kind === "input" && s.forms & FORMS.tensor),
+        made = new Map();
+    const got =
+        signal && (await fetchTensor(context.run.id, signal.id, context.time.step, "*,:,:,0").catch(() => null));
+    if (got && got.shape.length >= 3) {
+        const each = got.rows * got.columns;
+        for (let i = 0; i < got.slices; i++) {
+            if (samples.has(got.samples[i])) {
+                made.set(got.samples[i], { ...got, values: got.values.subarray(i * each, (i + 1) * each) });
+            }
+        }
+    }
+    return made;
 }
 
 export const examplesPage = {
@@ -141,6 +171,16 @@ export const examplesPage = {
                 );
             const badness = (row) => (row.predicted === null ? Infinity : row.loss || 0);
             rows.sort((a, b) => (badness(a) === badness(b) ? 0 : badness(b) - badness(a)));
+            const cell = value("cell") ? value("cell").split("-").map(Number) : null,
+                listed = cell ? rows.filter((row) => row.label === cell[0] && row.predicted === cell[1]) : rows;
+            const choose = (next) => {
+                set({ cell: next ? next.join("-") : "" });
+                drawExamples().catch(context.fail);
+            };
+            const pictures = scores ? await picturesOf(context, new Set(listed.map((row) => row.sample))) : new Map();
+            const wrongOnes = listed
+                .filter((row) => pictures.has(row.sample) && (cell || row.predicted !== row.label))
+                .slice(0, 48);
             replace(
                 box,
                 el(
@@ -151,12 +191,39 @@ export const examplesPage = {
                         ? el("span", { class: "bad" }, `; ${whole(silent.length)} predictions are not finite`)
                         : "",
                 ),
+                cell
+                    ? el(
+                          "p",
+                          {},
+                          `${whole(listed.length)} of ${said(cell[0])} taken for ${said(cell[1])} `,
+                          el("button", { type: "button", onclick: () => choose(null) }, "show all"),
+                      )
+                    : "",
+                wrongOnes.length
+                    ? el(
+                          "figure",
+                          {},
+                          el("figcaption", {}, el("strong", {}, cell ? "These" : "Wrong ones")),
+                          el(
+                              "div",
+                              { class: "pictures" },
+                              wrongOnes.map((row) =>
+                                  el(
+                                      "figure",
+                                      {},
+                                      pictureOf(pictures.get(row.sample), 64),
+                                      el("figcaption", {}, `${said(row.label)} → ${said(row.predicted)}`),
+                                  ),
+                              ),
+                          ),
+                      )
+                    : "",
                 el(
                     "div",
-                    { class: "columns" },
+                    { class: "split" },
                     el(
                         "div",
-                        { class: "scroll low", tabindex: 0, "aria-label": "examples" },
+                        { class: "scroll low", tabindex: 0, role: "region", "aria-label": "examples" },
                         el(
                             "table",
                             {},
@@ -176,7 +243,7 @@ export const examplesPage = {
                             el(
                                 "tbody",
                                 {},
-                                rows.slice(0, 200).map((row) =>
+                                listed.slice(0, 200).map((row) =>
                                     el(
                                         "tr",
                                         {},
@@ -216,7 +283,7 @@ export const examplesPage = {
                             ),
                         ),
                     ),
-                    scores && width > 1 && width <= 40 ? confusion(rows, names.slice(0, width)) : "",
+                    scores && width > 1 && width <= 40 ? confusion(rows, names.slice(0, width), cell, choose) : "",
                 ),
             );
         };

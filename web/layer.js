@@ -338,15 +338,15 @@ function tensorParts(context, signal, loads) {
     return made;
 }
 
-// A kernel [h, w, in, out] or the channels of the first picture [n, h, w, c] beside each other; all else as one.
+// A kernel's channels, or those of the first picture, beside each other; all else as one.
 async function slices(context, signal) {
-    const kernel = signal.kind === "parameter" || signal.kind === "gradient" || signal.kind === "update",
-        ask = (at) => fetchTensor(context.run.id, signal.id, context.time.step, at),
-        tensor = await ask(kernel ? ":,:,0,*" : "0,:,:,*").catch(() => ask());
-    if (tensor.shape.length !== 4 || tensor.slices * tensor.rows * tensor.columns !== tensor.values.length) {
-        return [pictureOf(tensor.shape.length === 4 ? tensor : await ask(), 300)];
+    const tensor = await fetchTensor(context.run.id, signal.id, context.time.step, "sheet"),
+        axis = (tensor.at || []).indexOf("*");
+    if (axis < 0 || tensor.slices * tensor.rows * tensor.columns !== tensor.values.length) {
+        return [pictureOf(tensor, 300)];
     }
-    const all = tensor.shape[3];
+    const kernel = signal.kind === "parameter" || signal.kind === "gradient" || signal.kind === "update",
+        all = tensor.shape[axis];
     return [
         gallery(tensor, kernel ? 44 : 64, String),
         all > tensor.slices ? el("p", { class: "quiet" }, `${tensor.slices} of ${all}`) : "",

@@ -6,7 +6,7 @@ import { Screen } from "./surface.js";
 import { fetchSettings, isReport, saveRemark } from "./source.js";
 import { link, set, value } from "./state.js";
 import { filterOf } from "./filter.js";
-import { columnsOf, defaultColumns, findColumn, shortNames, sortedBy } from "./columns.js";
+import { columnsOf, defaultColumns, findColumn, markDiffering, shortNames, sortedBy } from "./columns.js";
 import { lineStyle, overlay } from "./overlay.js";
 import { drawSweep } from "./sweep.js";
 
@@ -33,12 +33,13 @@ function arrange(listing, settings) {
         visible = listing.runs.filter((run) => archived || run.remarks?.archived !== "1"),
         sort = find(value("sort", "started")) || find("started"),
         rows = sortedBy(visible.filter(keep), sort, value("down", "1") === "1");
+    const ordered = markDiffering(columns, rows, settings);
     rows.sort((a, b) => (b.remarks?.starred === "1") - (a.remarks?.starred === "1"));
     const by = value("group") && find(value("group")),
         groups = by ? groupsOf(rows, by) : null,
-        names = value("cols") ? value("cols").split(",") : defaultColumns(columns, listing.runs);
+        names = value("cols") ? value("cols").split(",") : defaultColumns(ordered, listing.runs);
     return {
-        columns,
+        columns: ordered,
         shown: names.map((name) => columns.find((column) => column.key === name)).filter(Boolean),
         rows: groups ? groups.flatMap((group) => group.runs) : rows,
         groups,

@@ -217,6 +217,17 @@ async function fetchPart(run, signals, stat, from, to, points) {
 // Rows of a heat map: { values, bad, from, to, before } each, one number a column. bad counts records that were
 // not finite, -1 where nothing was recorded; from and to are the first and last step that the value is of. before
 // is the last record before the first column: { value, bad, from, to }.
+// A signal (id 0: the time of a step) over time, a row for each rank; bad: where its first value is that is not finite.
+export async function fetchRanks(run, signal, stat, from, to, columns) {
+    const { head, data } = await binary("ranks", { run, signal, stat: stat || "", from, to, columns });
+    const width = head.columns + 1,
+        rows = head.ranks.map((rank, i) => {
+            const part = (k) => data.slice((4 * i + k) * width, (4 * i + k + 1) * width);
+            return { ...heatRow(part(0), part(1), part(2), part(3)), rank };
+        });
+    return { rows, bad: head.bad, whole: head.whole };
+}
+
 export async function fetchHeat(run, signals, stat, from, to, columns) {
     if (isReport) {
         return (await fetchSeries(run, signals, stat)).map((series) => heatOf(series, from, to, columns));
@@ -345,6 +356,12 @@ export async function fetchTensor(run, signal, step, at) {
     return { ...head, values: data };
 }
 
+// The rows of a tensor in the plane of most variance: { step, rows, all, explained, labels, samples, places: [x, y, z] }.
+export async function fetchProjection(run, signal, step) {
+    const { head, data } = await binary("projection", { run, signal, step });
+    return { ...head, places: [0, 1, 2].map((k) => data.subarray(k * head.rows, (k + 1) * head.rows)) };
+}
+
 export async function fetchUnits(run, signal) {
     const { head, data } = await binary("units", { run, signal });
     return { ...head, values: data };
@@ -354,8 +371,9 @@ export async function fetchImage(run, signal, step) {
     return createImageBitmap(new Blob([await get("image", { run, signal, step })], { type: "image/png" }));
 }
 
-export function fetchText(run, signal, step) {
-    return json("texts", { run, signal, step });
+// The last texts at or before a step, the latest first: [{ step, text }].
+export async function fetchTexts(run, signal, step, most) {
+    return (await json("texts", { run, signal, step, most })).texts;
 }
 
 // Values that are not finite come as null, as NaN has no place in JSON; a label of null is none.

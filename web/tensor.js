@@ -3,9 +3,10 @@ import { el, replace, choice, message, code, nameText, numeral } from "./dom.js"
 import { exact, isBad, short, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
-import { fetchTensor, fetchRun, Missing } from "./source.js";
+import { fetchTensor, fetchRun, isReport, Missing } from "./source.js";
 import { set, value, number } from "./state.js";
 import { FORMS } from "./layers.js";
+import { Projection } from "./projection.js";
 
 function rangeOf(values) {
     let low = Infinity,
@@ -33,6 +34,20 @@ function pixelsOf(tensor, colours) {
         pixels.data[4 * i + 3] = 255;
     }
     return pixels;
+}
+
+// Calls place(pixels, x, y) for each slice, in rows of about as many as there are rows, a pixel apart. The size of all.
+function tiles(tensor, place) {
+    const across = Math.ceil(Math.sqrt(tensor.slices)),
+        down = Math.ceil(tensor.slices / across),
+        each = tensor.rows * tensor.columns,
+        colours = rangeOf(tensor.values);
+    for (let i = 0; i < tensor.slices; i++) {
+        const part = { ...tensor, values: tensor.values.subarray(i * each, (i + 1) * each) },
+            column = i % across;
+        place(pixelsOf(part, colours), column * (tensor.columns + 1), Math.floor(i / across) * (tensor.rows + 1));
+    }
+    return [Math.max(1, across * (tensor.columns + 1) - 1), Math.max(1, down * (tensor.rows + 1) - 1)];
 }
 
 // A slice as a picture, about so many pixels wide; in colours of its own where none are given.
@@ -178,11 +193,15 @@ export const tensorPage = {
             return;
         }
         const signal = signals.find((s) => s.id === Number(value("signal"))) || signals[0];
-        const bar = el("div", { class: "controls" }),
+        const bar = el("div", { class: "controls picker" }),
             axes = el("div", { class: "controls" }),
             about = el("p", { class: "quiet" }),
             box = el("div", {}),
-            grid = el("div", {});
+            grid = el("div", {}),
+            plane = el("div", {}),
+            projection = ["output", "preactivation", "error", "prediction", "input", "other"].includes(signal.kind)
+                ? new Projection(context, signal)
+                : null;
         const canvas = el("canvas", { class: "pixel", tabindex: 0 }),
             said = el("output", { class: "readout" });
         let shown = null,
@@ -193,14 +212,16 @@ export const tensorPage = {
             canvas,
             draw: (surface) => {
                 surface.begin(canvas.width, canvas.height);
-                surface.image(pixelsOf(shown, rangeOf(shown.values)), 0, 0, canvas.width, canvas.height);
+                tiles(shown, (pixels, x, y) => surface.image(pixels, x, y, pixels.width, pixels.height));
             },
+            // Of several slices each row begins with the number of its slice.
             rows: () =>
-                Array.from({ length: shown.rows }, (unused, r) =>
-                    Array.from(shown.values.subarray(r * shown.columns, (r + 1) * shown.columns)),
-                ),
+                Array.from({ length: shown.slices * shown.rows }, (unused, r) => [
+                    ...(shown.slices > 1 ? [Math.floor(r / shown.rows)] : []),
+                    ...shown.values.subarray(r * shown.columns, (r + 1) * shown.columns),
+                ]),
         };
-        const drawNumbers = () => replace(grid, numbers(shown, top, left));
+        const drawNumbers = () => replace(grid, shown.slices > 1 ? "" : numbers(shown, top, left));
         canvas.addEventListener("pointermove", (event) => {
             const c = Math.floor((event.offsetX / canvas.clientWidth) * shown.columns),
                 r = Math.floor((event.offsetY / canvas.clientHeight) * shown.rows);
@@ -216,7 +237,7 @@ export const tensorPage = {
             drawNumbers();
         });
         const load = async () => {
-            const at = value("at", "");
+            const at = value("at", "sheet");
             let tensor = null,
                 other = null;
             try {
@@ -232,9 +253,9 @@ export const tensorPage = {
                 replace(grid);
                 return;
             }
-            canvas.width = Math.max(1, shown.columns);
-            canvas.height = Math.max(1, shown.rows);
-            canvas.getContext("2d").putImageData(pixelsOf(shown, rangeOf(shown.values)), 0, 0);
+            const sheet = shown.slices > 1;
+            [canvas.width, canvas.height] = tiles(shown, () => {});
+            tiles(shown, (pixels, x, y) => canvas.getContext("2d").putImageData(pixels, x, y));
             const scale = Math.max(
                 1,
                 Math.min(
@@ -263,14 +284,53 @@ export const tensorPage = {
                 other && cut ? " (of the part that is shown)" : "",
                 cut ? "; the first 1 024 of an axis are shown" : "",
             );
-            replace(box, el("figure", { class: "chart" }, el("figcaption", {}, said, exportMenu(chart)), canvas));
+            const count = tensor.shape[tensor.at.indexOf("*")];
+            replace(
+                box,
+                el(
+                    "figure",
+                    { class: "chart" },
+                    el("figcaption", {}, said, exportMenu(chart)),
+                    sheet
+                        ? [
+                              gallery(shown, 96, String),
+                              count > shown.slices
+                                  ? el("p", { class: "quiet" }, `the first ${shown.slices} of ${whole(count)}`)
+                                  : "",
+                          ]
+                        : canvas,
+                ),
+            );
+            if (projection && !isReport) {
+                await projection
+                    .load()
+                    .then(() => replace(plane, projection.element))
+                    .catch(() => replace(plane));
+            }
             top = Math.min(top, Math.max(0, shown.rows - 1));
             left = Math.min(left, Math.max(0, shown.columns - 1));
             drawNumbers();
         };
         const controls = (tensor) => {
+            const place = signals.indexOf(signal),
+                beside = (by, text, label) =>
+                    el(
+                        "button",
+                        {
+                            type: "button",
+                            "aria-label": label,
+                            disabled: !signals[place + by],
+                            onclick: () => {
+                                set({ signal: signals[place + by].id, at: "" });
+                                context.again();
+                            },
+                        },
+                        text,
+                    );
             replace(
                 bar,
+                beside(-1, "◀", "previous tensor"),
+                beside(1, "▶", "next tensor"),
                 choice(
                     "tensor",
                     signals.slice(0, 2000).map((s) => [String(s.id), s.name.slice(0, 80)]),
@@ -320,9 +380,7 @@ export const tensorPage = {
                       )
                     : "",
             );
-            const parts = value("at")
-                ? value("at").split(",")
-                : tensor.shape.map((size, axis) => (axis === tensor.rowAxis || axis === tensor.columnAxis ? ":" : "0"));
+            const parts = tensor.at;
             replace(
                 axes,
                 tensor.shape.length > 1
@@ -344,11 +402,20 @@ export const tensorPage = {
                                           if (open.length > 2) {
                                               next[open.find((i) => i !== axis)] = "0";
                                           }
+                                          const sheets = next.filter((part) => part === "*").length;
+                                          if (sheets > 1 || (sheets && open.length < 2)) {
+                                              next.forEach((part, i) => {
+                                                  next[i] = part === "*" && i !== axis ? "0" : part;
+                                              });
+                                          }
                                           set({ at: next.join(",") });
                                           load().catch(context.fail);
                                       },
                                   },
                                   el("option", { value: ":", selected: parts[axis] === ":" }, `all ${size}`),
+                                  tensor.shape.length > 2
+                                      ? el("option", { value: "*", selected: parts[axis] === "*" }, "side by side")
+                                      : "",
                                   Array.from({ length: Math.min(size, 512) }, (unused, i) =>
                                       el(
                                           "option",
@@ -364,7 +431,7 @@ export const tensorPage = {
                     : "",
             );
         };
-        replace(context.main, bar, el("h1", {}, nameText(signal.name)), about, axes, box, grid);
+        replace(context.main, bar, el("h1", {}, nameText(signal.name)), about, axes, box, plane, grid);
         let waiting = 0;
         context.onclose(
             time.on((kind) => {

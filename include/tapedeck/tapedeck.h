@@ -12,7 +12,7 @@
  *   deck.h        the recorder: tracks, conditions, sinks
  *   stats.h       statistics, histograms and fingerprints of a view
  *   model.h       saved models and weights
- *   experiment.h  experiment files
+ *   experiment.h  experiment files; suggest.h: a first one for data that nobody has described
  *   train.h       training as they say
  *   apply.h       saved models over data: predictions, gradients
  *   replay.h      executing recorded steps again: replay, origin, diff, branches
@@ -41,6 +41,7 @@
 #include "tapedeck/run.h"
 #include "tapedeck/sql.h"
 #include "tapedeck/stats.h"
+#include "tapedeck/suggest.h"
 #include "tapedeck/tape.h"
 #include "tapedeck/tensor.h"
 #include "tapedeck/train.h"

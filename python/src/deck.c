@@ -263,6 +263,8 @@ static PyObject *deck_counters(PyObject *object, PyObject *unused) {
 bool tdpy_deck_add(PyObject *module) {
     static PyMethodDef deck_methods[] = {
         {"track", TDPY_KEYWORDS(deck_track), METH_VARARGS | METH_KEYWORDS, "td_deck_track_with"},
+        {"alert", tdpy_deck_alert, METH_VARARGS, "td_deck_alert"},
+        {"raise_alert", tdpy_deck_raise, METH_VARARGS, "td_deck_raise"},
         {"signal", TDPY_KEYWORDS(tdpy_deck_signal), METH_VARARGS | METH_KEYWORDS, "td_deck_signal"},
         {"record", TDPY_KEYWORDS(tdpy_deck_record), METH_VARARGS | METH_KEYWORDS, "td_deck_record"},
         {"scalar", tdpy_deck_scalar, METH_VARARGS, "td_deck_scalar"},

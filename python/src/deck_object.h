@@ -74,6 +74,7 @@ PyObject *tdpy_deck_scalar_of_epoch(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_text(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_picture(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_note(PyObject *object, PyObject *arguments);
+PyObject *tdpy_deck_raise(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_batch(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_begin(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_step(PyObject *object, PyObject *arguments);
@@ -81,6 +82,11 @@ PyObject *tdpy_deck_step_later(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_end_epoch(PyObject *object, PyObject *unused);
 PyObject *tdpy_deck_due(PyObject *object, PyObject *argument);
 PyObject *tdpy_deck_wants(PyObject *object, PyObject *argument);
+
+/* ---- deck_alert.c --------------------------------------------------------------------------- */
+
+/* alert(when, run, webhook), each of which may be None. */
+PyObject *tdpy_deck_alert(PyObject *object, PyObject *arguments);
 
 #define TDPY_KEYWORDS(function) (PyCFunction)(void (*)(void))(function)
 

@@ -82,6 +82,10 @@ PyObject *tdpy_deck_note(PyObject *object, PyObject *arguments) {
     return pass_two_texts(object, arguments, td_deck_note);
 }
 
+PyObject *tdpy_deck_raise(PyObject *object, PyObject *arguments) {
+    return pass_two_texts(object, arguments, td_deck_raise);
+}
+
 PyObject *tdpy_deck_batch(PyObject *object, PyObject *arguments) {
     deck_object *self = (deck_object *)object;
     PyObject *rows, *labels = Py_None;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import os
 import shutil
 import sys
@@ -12,12 +11,12 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
-from urllib.parse import quote
 
 from . import _environment, _native, _resume
 from ._options import Names, Policy
+from ._words import file_name, form_bits, listed, note_text, schedule
 
 _FORMS = _native.FORMS
 _MOST_WARNINGS = 100
@@ -49,39 +48,6 @@ def leaves_no_folder(function: Callable[_P, _R]) -> Callable[_P, _R]:
             _made.decks = outer
 
     return call
-
-
-def _form_bits(form: Names | None) -> int:
-    words = form.split(",") if isinstance(form, str) else (form or ())
-    bits = 0
-    for word in words:
-        word = word.strip()
-        if word not in _FORMS:
-            raise ValueError(f"there is no form {word!r} (there are: {', '.join(_FORMS)})")
-        bits |= _FORMS[word]
-    return bits
-
-
-def _listed(names: Names | None) -> str | None:
-    return names if names is None or isinstance(names, str) else ",".join(names)
-
-
-def _file_name(name: str) -> str:
-    text = quote(name, safe=" ")
-    return "%2E" + text[1:] if text.startswith(".") else text
-
-
-def _note_text(value: Any) -> str:
-    """A setting as a text that `Run.config` reads back: JSON, but for strings that are not JSON themselves."""
-    if isinstance(value, str):
-        try:
-            json.loads(value)
-        except ValueError:
-            return value
-    try:
-        return json.dumps(value, default=lambda other: other.item() if hasattr(other, "item") else str(other))
-    except (TypeError, ValueError):
-        return str(value)
 
 
 class Deck:
@@ -205,10 +171,10 @@ class Deck:
         if group is not None:
             self.note("group", group)
         if tags is not None:
-            self.note("tags", ",".join(word.strip() for word in (_listed(tags) or "").split(",")))
+            self.note("tags", ",".join(word.strip() for word in (listed(tags) or "").split(",")))
         if config is not None:
             for key, value in (config if isinstance(config, Mapping) else vars(config)).items():
-                self._native.note(f"experiment.{key}", _note_text(value))
+                self._native.note(f"experiment.{key}", note_text(value))
 
     # ---- what is recorded -----------------------------------------------------------------------
 
@@ -248,10 +214,10 @@ class Deck:
             to: ``csv npy tensorboard png print sqlite``; by default csv. run.db has an index of everything.
         """
         if isinstance(every, str):
-            every, every_epochs = _schedule(every, every_epochs)
+            every, every_epochs = schedule(every, every_epochs)
         self._native.track(
-            _listed(what), every=every or log_freq, every_epochs=every_epochs, at=at, start=start, end=end,
-            sample=sample, when=when, history=history, form=_form_bits(form), to=_listed(to),
+            listed(what), every=every or log_freq, every_epochs=every_epochs, at=at, start=start, end=end,
+            sample=sample, when=when, history=history, form=form_bits(form), to=listed(to),
         )
         self._tracked = True
         self._by_epoch = self._by_epoch or every_epochs > 0
@@ -259,6 +225,34 @@ class Deck:
             if hasattr(part, "after_track"):  # the open step may have become due
                 part.after_track()
         return self
+
+    def alert(self, when: str | None = None, *, run: Sequence[str] | None = None, webhook: str | None = None) -> "Deck":
+        """Tells somebody, once, when a condition holds for the first time; without a condition, of each cause that `tell` is
+        given. The writer thread does it, and nothing waits for it; what fails is reported by `flush` and `finish`.
+
+        >>> deck.alert("nan(*) > 0 or loss > 10", run=["mail", "-s", "look at this run", "me@example.org"])
+        >>> deck.alert(webhook="$ALERTS")             # the environment variable with the address
+
+        Args:
+            when: as of `track`.
+            run: a program and its arguments, started without a shell. Its standard input is a line of JSON: text, run,
+                cause, message, epoch, step, time.
+            webhook: an ``http`` or ``https`` address that the JSON is sent to, by the program ``curl``.
+        """
+        if run is not None and (isinstance(run, str) or not all(isinstance(word, str) for word in run)):
+            raise TypeError("run is a list of words, [\"program\", \"argument\"]: it is started without a shell")
+        self._native.alert(when, run, webhook)
+        for part in self._parts:
+            if hasattr(part, "after_track"):  # what the condition reads may be due
+                part.after_track()
+        return self
+
+    def tell(self, cause: str, text: str = "") -> None:
+        """Tells all alerts without a condition, once for each cause, and makes it an event of the run.
+
+        >>> deck.tell("diverged", "the loss is 12 at step 300")
+        """
+        self._native.raise_alert(cause, text)
 
     def _prepare(self) -> None:
         """What a deck without tracks records; said as late as possible."""
@@ -289,7 +283,9 @@ class Deck:
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):
-            arrays = _as_arrays(name, value)
+            from ._arrays import as_arrays
+
+            arrays = as_arrays(name, value)
             if len(arrays) > 1 and self._native.wants(name) and not any(self._native.wants(part) for part, _, _ in arrays):
                 raise TypeError(f"{name} is complex: it is recorded as {name}.real and {name}.imag, which no track has") from None
             for part, array, dtype in arrays:
@@ -364,7 +360,7 @@ class Deck:
         return self._put_sound(name, sound(value, rate, layout), self.steps + 1)
 
     def _put_sound(self, name: str, data: bytes, step: int) -> str:
-        place = f"audio/{_file_name(name)}/step-{step:06}.wav"
+        place = f"audio/{file_name(name)}/step-{step:06}.wav"
         if os.getpid() == self._pid:
             path = os.path.join(self.folder, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -590,7 +586,7 @@ class Deck:
 
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
-        to: Names = "csv,print",
+        to: Names = "csv,print,sqlite",
     ) -> None:
         """Records a random sample of a validation set as ``prediction``, true labels beside predictions.
 
@@ -613,42 +609,6 @@ def _state_of(error: BaseException | None) -> str | None:
     if error is None:
         return None
     return "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed"
-
-
-def _schedule(every: str, epochs: int) -> tuple[int, int]:
-    count, _, unit = every.strip().partition(" ")
-    if not count.isdigit() or unit not in ("step", "steps", "epoch", "epochs"):
-        raise ValueError(f"every is a number of steps, \"N steps\" or \"N epochs\", not {every!r}")
-    return (0, int(count)) if unit.startswith("epoch") else (int(count), epochs)
-
-
-def _as_arrays(name: str, value: Any) -> list[tuple[str, Any, str | None]]:
-    """What is no array for the library, as signals that are: lists, device tensors, types of elements that NumPy has not,
-    complex numbers as NAME.real and NAME.imag."""
-    import numpy
-
-    if hasattr(value, "detach"):
-        import torch
-
-        from ._tensors import host_parts
-
-        return [(part, tensor.contiguous().view(torch.int16).numpy(), "bfloat16") if tensor.dtype == torch.bfloat16
-                else (part, tensor.numpy(), None) for part, tensor in host_parts(name, value)]
-    array = numpy.asarray(value)
-    kind = array.dtype.name
-    if kind == "bfloat16":
-        return [(name, numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16")]
-    if kind.startswith(("float8_", "float6_", "float4_")):  # of ml_dtypes
-        return [(name, array.astype(numpy.float32), None)]
-    if kind in ("int4", "uint4", "int2", "uint2"):
-        return [(name, array.astype(numpy.int8), None)]
-    if kind in ("complex64", "complex128"):
-        return [(f"{name}.real", array.real, None), (f"{name}.imag", array.imag, None)]
-    if array.dtype.hasobject or array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise TypeError(f"arrays of {array.dtype} are not recorded")
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return [(name, array if array.flags.aligned else array.copy(), None)]
 
 
 def _ended_by() -> BaseException | None:

@@ -44,7 +44,7 @@ class Use(unittest.TestCase):
     def open(self, page, run="demo1", query=""):
         self.browser.run("location.hash = '#/runs'")
         self.browser.run("location.hash = arguments[0]", f"#/{page}/{self.ids[run]}{query}")
-        self.browser.wait("return document.querySelector('header nav a[aria-current]')?.firstChild.textContent.toLowerCase() === " + json.dumps(page), page)
+        self.browser.wait(f"return document.querySelector('header nav a[aria-current]')?.firstChild.textContent.toLowerCase() === {json.dumps(page)} && document.querySelector('.run-name .name').title === {json.dumps(run)} && !document.querySelector('main').innerText.includes('reading the run')", page)
 
     # ---- Following ----
 

@@ -15,14 +15,24 @@ static const struct route {
     bool about_run; /* parameter "run" is its id */
     td__route_function *answer;
 } routes[] = {
-    {"/api/runs", false, td__route_runs},      {"/api/run", true, td__route_run},
-    {"/api/series", true, td__route_series},   {"/api/heat", true, td__route_heat},
-    {"/api/steps", true, td__route_steps},     {"/api/histograms", true, td__route_histograms},
-    {"/api/stats", true, td__route_stats},     {"/api/tensor", true, td__route_tensor},
-    {"/api/units", true, td__route_units},     {"/api/image", true, td__route_image},
-    {"/api/texts", true, td__route_texts},     {"/api/examples", true, td__route_examples},
-    {"/api/batch", true, td__route_batch},     {"/api/files", true, td__route_files},
-    {"/api/compare", true, td__route_compare}, {"/api/settings", false, td__route_settings},
+    {"/api/runs", false, td__route_runs},
+    {"/api/run", true, td__route_run},
+    {"/api/series", true, td__route_series},
+    {"/api/heat", true, td__route_heat},
+    {"/api/ranks", true, td__route_ranks},
+    {"/api/steps", true, td__route_steps},
+    {"/api/histograms", true, td__route_histograms},
+    {"/api/stats", true, td__route_stats},
+    {"/api/tensor", true, td__route_tensor},
+    {"/api/units", true, td__route_units},
+    {"/api/image", true, td__route_image},
+    {"/api/texts", true, td__route_texts},
+    {"/api/examples", true, td__route_examples},
+    {"/api/batch", true, td__route_batch},
+    {"/api/files", true, td__route_files},
+    {"/api/compare", true, td__route_compare},
+    {"/api/settings", false, td__route_settings},
+    {"/api/projection", true, td__route_projection},
     {"/api/note", true, td__route_note}, /* the one that takes POST */
 };
 

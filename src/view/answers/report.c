@@ -89,7 +89,7 @@ static const struct wish {
     {TD_STATS, "/api/series?run=%s&signals=%lld&stat=inf", "&points=64", false},
     {TD_STATS, "/api/series?run=%s&signals=%lld&stat=count", "&points=64", false},
     {TD_TENSOR, "/api/units?run=%s&signal=%lld", "", false},
-    {TD_TENSOR, "/api/tensor?run=%s&signal=%lld", "", true},
+    {TD_TENSOR, "/api/tensor?run=%s&signal=%lld&at=sheet", "", true},
     {TD_IMAGE, "/api/image?run=%s&signal=%lld", "", true},
     {TD_TEXT, "/api/texts?run=%s&signal=%lld", "", false},
 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 24, MAX_GALLERY_SIDE = 256 };
+enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 64, MAX_GALLERY_SIDE = 256 };
 enum { MAX_UNITS = 1024, MAX_RECORDS = 128, MAX_LISTED = 64 };
 enum { MAX_BINS = 4096, MAX_EXAMPLES = 4096, MAX_VALUES = 256, MAX_TEXTS = 64 };
 static const int64_t max_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
@@ -140,6 +140,45 @@ td_status td__route_histograms(td__call *call, td_error *error) {
     return TD_OK;
 }
 
+/* ---- The latest record ---------------------------------------------------------------------- */
+
+typedef struct latest {
+    td__call *call;
+    const char *name;
+    td_record_function *each;
+    void *user;
+    bool found;
+} latest;
+
+static td_status keep_latest(void *user, const td_record *record, td_error *error) {
+    latest *l = user;
+    if (strcmp(record->signal, l->name) != 0) {
+        return TD_OK;
+    }
+    l->found = true;
+    l->call->out->size = 0; /* in place of the one before */
+    return l->each(l->user, record, error);
+}
+
+/* Calls each with the last record at or before parameter "step". The tensors and pictures of event files are in no
+ * other file: those files are read for them, and each is called for every step until then. */
+static td_status read_latest(td__call *call, const td_run_signal *signal, td_form form,
+                             td_record_function *each, void *user, td_error *error) {
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    if (!call->run->info.events) {
+        return td_run_at(call->run->run, signal, form, step, each, user, error);
+    }
+    latest l = {call, signal->name, each, user, false};
+    bool plain = !strpbrk(signal->name, "*?[],\\"); /* no glob that means something else */
+    td_run_query query = {.size = sizeof query,
+                          .what = plain ? signal->name : NULL,
+                          .forms = form,
+                          .first_step = signal->first_step,
+                          .last_step = step};
+    td_status status = td_run_read(call->run->run, &query, keep_latest, &l, error);
+    return status || l.found ? status : td_error_set(error, TD_NOT_FOUND, "nothing was recorded");
+}
+
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
 static void put_dims(td__output *out, const td_shape *shape) {
@@ -150,15 +189,38 @@ static void put_dims(td__output *out, const td_shape *shape) {
     td__put_text(out, "]");
 }
 
-/* at=3,:,:,0: an index for each axis, ':' for the two that are shown, '*' for one whose slices are shown
+/* at=sheet, or at=3,:,:,0: an index for each axis, ':' for the two that are shown, '*' for one whose slices are shown
  * beside each other. Axes that are not given are shown from the last one on, the others at 0. */
 typedef struct slice {
     int rows, columns, gallery; /* axes; -1: none */
     int64_t at[TD_MAX_RANK];
 } slice;
 
-static slice parse_slice(const char *text, const td_shape *shape) {
+/* The pictures of a tensor beside each other: the channels of a kernel or of the first example. Which axes are height
+ * and width is seen from their sizes: they are the same size in most networks, and the last two in PyTorch. */
+static slice make_sheet(const td_shape *shape, td_signal_kind kind) {
+    const int64_t *dims = shape->dims;
+    bool kernel =
+        kind == TD_SIGNAL_PARAMETER || kind == TD_SIGNAL_GRADIENT || kind == TD_SIGNAL_UPDATE;
+    if (shape->rank == 3) {
+        return (slice){1, 2, 0, {0}};
+    }
+    if (kernel) { /* [h, w, in, out] or [out, in, h, w] */
+        bool last = dims[2] == dims[3] && dims[0] != dims[1];
+        return last ? (slice){2, 3, dims[1] > dims[0] ? 1 : 0, {0}} : (slice){0, 1, 3, {0}};
+    }
+    bool last = dims[2] == dims[3] && dims[1] != dims[2]; /* [n, c, h, w] */
+    return last ? (slice){2, 3, 1, {0}} : (slice){1, 2, 3, {0}};
+}
+
+static slice parse_slice(const char *text, const td_shape *shape, td_signal_kind kind) {
     slice s = {-1, -1, -1, {0}};
+    if (strcmp(text, "sheet") == 0) {
+        if (shape->rank == 3 || shape->rank == 4) {
+            return make_sheet(shape, kind);
+        }
+        text = "";
+    }
     for (int axis = 0; axis < shape->rank && *text; axis++) {
         char *end;
         int64_t index = strtoll(text, &end, 10);
@@ -184,6 +246,7 @@ static slice parse_slice(const char *text, const td_shape *shape) {
 typedef struct tensor {
     td__call *call;
     const char *at;
+    td_signal_kind kind;
 } tensor;
 
 static void put_samples(td__output *out, const td_record *record) {
@@ -217,6 +280,17 @@ static void put_tensor_head(td__output *head, const td_record *record, const sli
                    (long long)record->step, td_dtype_name(view->dtype), (long long)slices.shown,
                    (long long)rows.shown, (long long)columns.shown, s->rows, s->columns);
     put_dims(head, &view->shape);
+    td__put_text(head, ",\"at\":[");
+    for (int axis = 0; axis < view->shape.rank; axis++) {
+        bool shown = axis == s->rows || axis == s->columns;
+        td__put_text(head, axis ? "," : "");
+        if (shown || axis == s->gallery) {
+            td__put_text(head, shown ? "\":\"" : "\"*\"");
+        } else {
+            td__put_format(head, "\"%lld\"", (long long)s->at[axis]);
+        }
+    }
+    td__put_text(head, "]");
     td__put_format(head,
                    ",\"nan\":%lld,\"inf\":%lld,\"zeros\":%lld,\"min\":", (long long)stats->nan,
                    (long long)stats->inf, (long long)stats->zeros);
@@ -240,7 +314,7 @@ static td_status put_tensor(void *user, const td_record *record, td_error *error
     if (total == 0) {
         return td_error_set(error, TD_NOT_FOUND, "the tensor is empty");
     }
-    slice s = parse_slice(t->at, &view->shape);
+    slice s = parse_slice(t->at, &view->shape, t->kind);
     for (int axis = 0; axis < view->shape.rank; axis++) {
         base += s.at[axis] * strides[axis]; /* 0 for the axes that are shown */
     }
@@ -272,9 +346,8 @@ td_status td__route_tensor(td__call *call, td_error *error) {
     if (!signal) {
         return error->status;
     }
-    tensor t = {call, td__call_text(call, "at")};
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return td_run_at(call->run->run, signal, TD_TENSOR, step, put_tensor, &t, error);
+    tensor t = {call, td__call_text(call, "at"), signal->info->kind};
+    return read_latest(call, signal, TD_TENSOR, put_tensor, &t, error);
 }
 
 /* ---- Units x time --------------------------------------------------------------------------- */
@@ -353,25 +426,43 @@ static td_status put_png(void *user, const td_record *record, td_error *error) {
 
 td_status td__route_image(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return signal ? td_run_at(call->run->run, signal, TD_IMAGE, step, put_png, call, error)
-                  : error->status;
+    return signal ? read_latest(call, signal, TD_IMAGE, put_png, call, error) : error->status;
 }
+
+typedef struct texts {
+    td__output *out;
+    int64_t step; /* of the last one */
+    int64_t count;
+} texts;
 
 static td_status put_text(void *user, const td_record *record, td_error *error) {
     (void)error;
-    td__call *call = user;
-    td__put_format(call->out, "{\"step\":%lld,\"text\":", (long long)record->step);
-    td__put_json(call->out, record->text);
-    td__put_text(call->out, "}");
+    texts *t = user;
+    t->step = record->step;
+    td__put_format(t->out, "%s{\"step\":%lld,\"text\":", t->count++ ? "," : "",
+                   (long long)record->step);
+    td__put_json(t->out, record->text);
+    td__put_text(t->out, "}");
     return TD_OK;
 }
 
+/* The last texts at or before a step, at most `most`, the latest first. */
 td_status td__route_texts(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    texts t = {.out = call->out};
+    int64_t most = td__call_number(call, "most", 1, MAX_TEXTS, 1);
     int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return signal ? td_run_at(call->run->run, signal, TD_TEXT, step, put_text, call, error)
-                  : error->status;
+    td__put_text(call->out, "{\"texts\":[");
+    td_status status = TD_OK;
+    while (!status && t.count < most && step >= signal->first_step) {
+        status = td_run_at(call->run->run, signal, TD_TEXT, step, put_text, &t, error);
+        step = t.step - 1;
+    }
+    td__put_text(call->out, "]}");
+    return status == TD_NOT_FOUND && t.count ? TD_OK : status;
 }
 
 /* ---- Examples ------------------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
-#define CHANCE 4.0     /* deviations of chance */
-#define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
+#define CHANCE 6.0     /* as of neighbours: three deviations */
+#define WELL 0.85      /* a score with which labels cannot be that bad */
 
 enum { ENOUGH = 30 };
 
@@ -42,7 +42,10 @@ static void find_bad_labels(td__case *of) {
         }
         return;
     }
-    bool noisy = facts->training_distance >= FARTHER * facts->validation_distance;
+    if (td__score_of(of) > WELL) {
+        return;
+    }
+    bool noisy = td__inputs_are_farther(facts);
     double lower = facts->validation_agreement - facts->training_agreement;
     bool unlike = lower > fmax(DIFFERENCE, facts->chance);
     double below = noisy || unlike ? 0 : below_validation(of);

@@ -71,6 +71,7 @@ static void find_learning_rate_too_high(td__case *of) {
                                 "%lld",
                                 origin->loss > 0 ? "infinite" : "NaN", (long long)origin->step));
             s->origin = origin;
+            s->layer = origin->layer >= 0 ? origin->layer : of->layers.last;
             s->since = 1;
         }
     }

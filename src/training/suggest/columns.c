@@ -1,0 +1,336 @@
+/* Guesses what each column of a CSV file is for: label, input, category, or nothing. */
+#include "base/memory.h"
+#include "suggest/suggest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    CLASSES_MAX = 100,      /* different whole numbers that may be classes */
+    CATEGORY_TEXTS = 100,   /* different texts of a column that becomes inputs */
+    CATEGORY_INPUTS = 2000, /* inputs that categories become, all together */
+    FEW_ROWS = 20,          /* below, a column that counts may be anything */
+};
+
+/* ---- Kinds of columns ------------------------------------------------------------------------ */
+
+static int64_t filled(const td__profile *profile, const td__column_profile *column) {
+    return profile->rows - column->missing;
+}
+
+static bool is_text(const td__profile *profile, const td__column_profile *column) {
+    return column->numbers < filled(profile, column);
+}
+
+static bool is_constant(const td__column_profile *column) {
+    return !column->many && column->values.count <= 1;
+}
+
+static bool is_word_of(const char *name, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcasecmp(name, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+#define IS_WORD_OF(name, words) is_word_of(name, words, sizeof(words) / sizeof *(words))
+
+static bool has_id_name(const char *name) {
+    static const char *const words[] = {"", "id", "index", "uuid", "key", "row", "no", "nr"};
+    size_t length = strlen(name);
+    bool ends =
+        length > 3 && (!strcasecmp(name + length - 3, "_id") || !strcmp(name + length - 2, "Id"));
+    return IS_WORD_OF(name, words) || ends || !strncasecmp(name, "unnamed:", 8);
+}
+
+/* Whole numbers that count the rows, or differ in every row under a name such as `id`. */
+static bool is_id(const td__profile *profile, const td__column_profile *column) {
+    bool counts = column->counted == profile->rows - 1 && profile->rows >= FEW_ROWS;
+    bool differs = column->many || (int64_t)column->values.count == filled(profile, column);
+    bool whole = column->whole == filled(profile, column);
+    return (whole && counts) || (differs && has_id_name(column->name) && profile->has_header);
+}
+
+/* Text of which most rows have their own: a name, an address, a remark. */
+static bool is_free_text(const td__profile *profile, const td__column_profile *column) {
+    int64_t different = (int64_t)column->values.count;
+    return column->many || (different > FEW_ROWS && different * 2 > filled(profile, column));
+}
+
+/* How many classes the column has as a label; 0: it holds values. */
+static int64_t count_classes(const td__profile *profile, const td__column_profile *column) {
+    int64_t different = (int64_t)column->values.count, rows = filled(profile, column);
+    if (is_text(profile, column)) {
+        return is_free_text(profile, column) || different < 2 ? 0 : different;
+    }
+    bool whole = column->whole == rows && column->min >= 0 && !column->many;
+    bool few = different >= 2 && different <= CLASSES_MAX && different * 10 <= rows;
+    bool dense = column->max < 2 * (double)different + 2;
+    return whole && few && dense ? (int64_t)column->max + 1 : 0;
+}
+
+static bool can_be_label(const td__profile *profile, const td__column_profile *column) {
+    bool mixed = is_text(profile, column) && column->numbers;
+    return !is_constant(column) && !is_id(profile, column) && !mixed &&
+           (!is_text(profile, column) || count_classes(profile, column));
+}
+
+/* ---- The label ------------------------------------------------------------------------------- */
+
+static int64_t find_by_name(const td__profile *profile) {
+    static const char *const words[] = {"label",  "labels",  "target",   "class",   "y",
+                                        "output", "outcome", "response", "category"};
+    for (int64_t i = 0; profile->has_header && i < profile->column_count; i++) {
+        if (IS_WORD_OF(profile->columns[i].name, words) &&
+            can_be_label(profile, &profile->columns[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The last column, unless only the first one has classes, as some public files have it. */
+static int64_t find_by_place(const td__profile *profile, const char **why) {
+    int64_t last = profile->column_count - 1;
+    while (last > 0 && !can_be_label(profile, &profile->columns[last])) {
+        last--;
+    }
+    const td__column_profile *first = &profile->columns[0];
+    bool last_is_class = count_classes(profile, &profile->columns[last]) > 0;
+    if (!last_is_class && can_be_label(profile, first) && count_classes(profile, first)) {
+        *why = "the first column, which holds classes";
+        return 0;
+    }
+    *why = last == profile->column_count - 1 ? "the last column"
+                                             : "the last column that can be predicted";
+    return can_be_label(profile, &profile->columns[last]) ? last : -1;
+}
+
+static td_status choose_label(td__guess *guess, int64_t *label, const char **why, td_error *error) {
+    const td__profile *profile = &guess->profile;
+    const char *path = guess->options->data, *asked = guess->options->label;
+    const char **names = td__calloc((size_t)profile->column_count, sizeof *names);
+    if (!names) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", path);
+    }
+    for (int64_t i = 0; i < profile->column_count; i++) {
+        names[i] = profile->columns[i].name;
+    }
+    td_status status = TD_OK;
+    if (asked) {
+        status = td__column_find(profile->has_header ? names : NULL, profile->column_count, asked,
+                                 path, label, error);
+        *why = "as asked for";
+    } else {
+        *label = find_by_name(profile);
+        *why = "by its name";
+        *label = *label < 0 ? find_by_place(profile, why) : *label;
+    }
+    td__free(names);
+    if (!status && *label < 0) {
+        status = td_error_set(error, TD_INVALID,
+                              "%s: no column can be predicted; name one with --label", path);
+    }
+    return status;
+}
+
+/* One class with more than three times the examples of another can hide it. */
+static td_status use_label(td__guess *guess, int64_t column, const char *why, td_error *error) {
+    td__profile *profile = &guess->profile;
+    const td__column_profile *label = &profile->columns[column];
+    const char *path = guess->options->data;
+    if (profile->column_count < 2) {
+        return td_error_set(error, TD_INVALID,
+                            "%s has one column: there is nothing to predict it from", path);
+    }
+    if (is_constant(label)) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' has the same value in every row: there is nothing to "
+                            "learn",
+                            path, label->name);
+    }
+    guess->roles[column] = TD__ROLE_LABEL;
+    guess->classes = count_classes(profile, label);
+    guess->values = 1;
+    if (!guess->classes && is_text(profile, label)) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' is text that differs from row to row, which cannot be "
+                            "predicted; name another column with --label",
+                            path, label->name);
+    }
+    guess->missing = label->missing ? "drop" : NULL;
+    bool good = guess->classes ? td__guess_note(guess, "label '%s' (%s): %lld classes", label->name,
+                                                why, (long long)guess->classes)
+                               : td__guess_note(guess, "label '%s' (%s): a number from %g to %g",
+                                                label->name, why, label->min, label->max);
+    if (good && guess->classes && !is_text(profile, label) && label->min > 0) {
+        good =
+            td__guess_note(guess,
+                           "class numbers begin at %g: the model has a unit for each number from "
+                           "0, the first %g of them unused",
+                           label->min, label->min);
+    }
+    if (good && label->missing) {
+        good =
+            td__guess_note(guess, "%lld rows have no label: rows with missing values are dropped",
+                           (long long)label->missing);
+    }
+    return good ? TD_OK : td_error_set(error, TD_MEMORY, "%s: no memory", path);
+}
+
+/* ---- Inputs ---------------------------------------------------------------------------------- */
+
+/* Why a column is no input; NULL: it is one. */
+static const char *why_ignored(const td__profile *profile, const td__column_profile *column) {
+    if (is_constant(column)) {
+        return "has one value in all rows";
+    }
+    if (is_id(profile, column)) {
+        return "numbers or names the rows";
+    }
+    if (column->missing * 2 > profile->rows) {
+        return "is missing in more than half of the rows";
+    }
+    if (!is_text(profile, column)) {
+        return NULL;
+    }
+    if (column->dates * 2 > filled(profile, column)) {
+        return "holds dates";
+    }
+    if (is_free_text(profile, column) || column->values.count > CATEGORY_TEXTS) {
+        return "is text with too many different values to be categories";
+    }
+    return NULL;
+}
+
+static bool use_input(td__guess *guess, int64_t i) {
+    const td__column_profile *column = &guess->profile.columns[i];
+    const char *reason = why_ignored(&guess->profile, column);
+    int64_t more = (int64_t)column->values.count;
+    bool text = is_text(&guess->profile, column);
+    if (!reason && text && guess->inputs + more > CATEGORY_INPUTS) {
+        reason = "is text, and there are categories enough";
+    }
+    if (reason) {
+        guess->roles[i] = TD__ROLE_IGNORED;
+        return td__guess_note(guess, "ignored '%s': it %s", column->name, reason);
+    }
+    if (column->missing && !guess->missing) {
+        guess->missing = "mean";
+    }
+    guess->inputs += text ? more : 1;
+    guess->roles[i] = text ? TD__ROLE_CATEGORY : TD__ROLE_INPUT;
+    return !text || td__guess_note(guess, "'%s' is a category: an input for each of its %lld texts",
+                                   column->name, (long long)more);
+}
+
+/* Whether all inputs are whole numbers from 0 to at most 255 and as many as a square image has. */
+static int64_t find_side(const td__guess *guess, double *max) {
+    int64_t side = (int64_t)(sqrt((double)guess->inputs) + 0.5), zeros = 0;
+    bool pixels = side >= 8 && side * side == guess->inputs && !guess->missing;
+    *max = 0;
+    for (int64_t i = 0; pixels && i < guess->profile.column_count; i++) {
+        const td__column_profile *column = &guess->profile.columns[i];
+        if (guess->roles[i] == TD__ROLE_LABEL) {
+            continue;
+        }
+        pixels = guess->roles[i] == TD__ROLE_INPUT && column->whole == guess->profile.rows &&
+                 column->min >= 0 && column->max <= 255;
+        *max = column->max > *max ? column->max : *max;
+        zeros += column->min == 0;
+    }
+    return pixels && zeros * 2 > guess->inputs ? side : 0;
+}
+
+static bool guess_shape(td__guess *guess) {
+    double max;
+    int64_t side = find_side(guess, &max);
+    guess->input = side ? TD_SHAPE(side, side, 1) : TD_SHAPE(guess->inputs);
+    guess->reshaped = side > 0;
+    if (!side) {
+        return true;
+    }
+    guess->scale = max > 16 ? 1.0 / 255 : max > 1 ? 1.0 / 16 : 1;
+    return td__guess_note(guess, "%lld inputs from 0 to %g are the pixels of an image, %lld x %lld",
+                          (long long)guess->inputs, max, (long long)side, (long long)side);
+}
+
+/* A constant column among pixels is a border that is always dark: an input like the others. */
+static bool keep_pixels(td__guess *guess) {
+    const td__profile *profile = &guess->profile;
+    for (int64_t i = 0; i < profile->column_count; i++) {
+        const td__column_profile *column = &profile->columns[i];
+        bool label = guess->roles[i] == TD__ROLE_LABEL;
+        bool pixel = column->whole == profile->rows && column->min >= 0 && column->max <= 255;
+        if (!label && (!pixel || column->missing)) {
+            return false;
+        }
+        guess->inputs += !label;
+    }
+    double max;
+    bool square = find_side(guess, &max) > 0;
+    guess->inputs = square ? guess->inputs : 0;
+    return square;
+}
+
+static td_status check_names(const td__guess *guess, td_error *error) {
+    const td__profile *profile = &guess->profile;
+    td__names seen = {0};
+    td_status status = TD_OK;
+    bool few = profile->column_count <= TD__NAMES_MAXIMUM;
+    for (int64_t i = 0; !status && few && i < profile->column_count; i++) {
+        const char *name = profile->columns[i].name;
+        if (td__names_find(&seen, name) >= 0) {
+            status = td_error_set(error, TD_INVALID,
+                                  "%s: two columns are called '%s'; give each a name of its own",
+                                  guess->options->data, name);
+        } else if (td__names_add(&seen, name) < 0) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory", guess->options->data);
+        }
+    }
+    td__names_release(&seen);
+    return status;
+}
+
+static bool use_inputs(td__guess *guess) {
+    bool good = true;
+    for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
+        good = guess->roles[i] == TD__ROLE_LABEL || use_input(guess, i);
+    }
+    if (good && guess->missing && !strcmp(guess->missing, "mean")) {
+        good = td__guess_note(guess, "missing values become the mean of their column");
+    }
+    return good;
+}
+
+td_status td__guess_columns(td__guess *guess, td__input *input, td_error *error) {
+    td__profile *profile = &guess->profile;
+    const char *why = NULL, *path = guess->options->data;
+    int64_t label = -1;
+    td_status status = td__profile_csv(profile, input, guess->options->label, error);
+    status = status ? status : check_names(guess, error);
+    if (status) {
+        return status;
+    }
+    guess->rows = profile->rows;
+    guess->roles = td__calloc((size_t)profile->column_count, sizeof *guess->roles);
+    if (!guess->roles) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", path);
+    }
+    status = td__guess_enough(guess, error);
+    status = status ? status : choose_label(guess, &label, &why, error);
+    status = status ? status : use_label(guess, label, why, error);
+    if (status) {
+        return status;
+    }
+    if (!((keep_pixels(guess) || use_inputs(guess)) && guess_shape(guess))) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", path);
+    }
+    return guess->inputs ? TD_OK
+                         : td_error_set(error, TD_INVALID,
+                                        "%s: no column is left as an input beside the label '%s'",
+                                        path, profile->columns[label].name);
+}
