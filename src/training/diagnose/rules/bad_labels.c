@@ -7,7 +7,8 @@
 #define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 #define WELL 0.85      /* a score with which labels cannot be that bad */
 
-#define LITTLE 0.6 /* that the loss of a loop fell by: some are learnt by heart */
+#define FARTHER 1.3 /* neighbours of noisy inputs are farther apart */
+#define LITTLE 0.6  /* that the loss of a loop fell by: some are learnt by heart */
 #define LITTLE_OF_NEW 0.1
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
