@@ -4,6 +4,7 @@
 
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
 #define CHANCE 6.0     /* as of neighbours: three deviations */
+#define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 #define WELL 0.85      /* a score with which labels cannot be that bad */
 
 #define FARTHER 1.3 /* neighbours of noisy inputs are farther apart */
@@ -82,9 +83,12 @@ enum { ENOUGH = 30 };
 /* How much better the trained network knows the validation part than the training part, both as in
  * inference; 0: not beyond chance. Values are left out: a few far ones in one part decide their score. */
 static double below_validation(const td__case *of) {
+    if (!of->repeated || of->baseline.points == 0) {
+        return 0;
+    }
     const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
-    if (!of->repeated || of->baseline.points == 0 || end->validation.rows < ENOUGH ||
-        end->training.rows < ENOUGH || of->facts.task.kind == TD__TASK_VALUES) {
+    if (end->validation.rows < ENOUGH || end->training.rows < ENOUGH ||
+        of->facts.task.kind == TD__TASK_VALUES) {
         return 0;
     }
     double fewer = (double)(end->validation.rows < end->training.rows ? end->validation.rows
