@@ -14,6 +14,18 @@ import program
 # A rate at which a small network diverges.
 DIVERGES = program.SMALL.replace("{adam: {learning_rate: 0.02}}", "{sgd: {learning_rate: 900}}").replace("epochs: 4", "epochs: 30")
 HEALTHY = program.SMALL.replace("epochs: 4", "epochs: 60")
+EXPLODES = """
+name: explodes
+seed: 1
+threads: 1
+data:
+  generate: {adding: {length: 100, examples: 64}}
+  batch: 16
+model:
+  - simple_rnn: {name: rnn, units: 32, activation: linear, recurrent_initializer: glorot_normal}
+  - dense: {name: out, units: 1}
+train: {loss: mse, optimizer: {sgd: {learning_rate: 0.5}}, epochs: 2}
+"""
 SOFTMAX_OF_ONE = """
 name: one
 seed: 3
@@ -86,6 +98,13 @@ class Diagnose(program.Case):
         self.assertIn("not as in 5 runs that went well", text)
         self.run_program("diagnose", "runs/odd", "--baseline", "runs/none-*", status=2)
         self.run_program("diagnose", "runs/odd", "--baseline", "runs/odd", status=2)
+
+    def test_a_recurrence_that_explodes_at_its_second_step_has_an_origin(self):
+        run = self.trained(EXPLODES, status=1)
+        found = self.diagnosed(run)["findings"][0]
+        self.assertEqual((found["origin"]["cause"], found["origin"]["layer"], found["origin"]["step"]), ("update", "rnn", 2))
+        self.assertTrue(any("came from simple_rnn of layer rnn" in e["text"] for e in found["evidence"]), found["evidence"])
+        self.assertIn("early_end", self.diagnosed(run, "--no-trial")["findings"][0]["symptoms"])   # at least the symptom
 
     def test_only_and_ignore_choose_rules(self):
         run = self.trained(SOFTMAX_OF_ONE)

@@ -11,6 +11,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = os.path.join(HERE, "cases")
 
 
+def vocabulary():
+    """The words for causes ("faults") and symptoms."""
+    with open(os.path.join(HERE, "vocabulary.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
 def all_cases():
     return sorted(os.listdir(CASES))
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """What `tapedeck diagnose` says of the cases in cases/ against floors that it must keep."""
-import json
 import os
 import sys
 import unittest
@@ -25,8 +24,7 @@ class Floors(unittest.TestCase):
         for what, floor in FLOORS.items():
             self.assertGreaterEqual(result.share(what), floor, f"{what}: {dict(result.confusion)}")
         self.assertLessEqual(result.share("false"), MOST_FALSE, dict(result.confusion))
-        with open(os.path.join(score.HERE, "vocabulary.json"), encoding="utf-8") as file:
-            words = json.load(file)
+        words = score.vocabulary()
         self.assertLessEqual(result.words, set(words["faults"]) | set(words["symptoms"]))
         self.assertLessEqual(result.symptoms, set(words["symptoms"]))
 

@@ -1,5 +1,13 @@
-/* Depthwise and narrow grouped convolutions; see channelwise.h. */
-#include "tape/channelwise.h"
+/* Convolutions in many small groups, of which the depthwise one is the smallest.
+ *
+ * A tile of gemm.h would leave most of a register empty there. So lanes are channels of the result, and
+ * a group's input channels become layers: layer d holds, under each result channel, the d-th input
+ * channel of its group. Then every channel stands alone, and a tap is a row, a column and a layer. A few
+ * rows at a time are laid out like that, with their border, in a strip that stays in the cache.
+ *
+ * Sums have the same order, and results the same bits, for every number of threads.
+ */
+#include "tape/conv.h"
 
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -13,7 +21,8 @@ enum {
     SLICES = 16           /* of a sum over all pixels, whatever the number of threads */
 };
 
-bool td__channelwise_fits(const td__conv *c) {
+static bool channelwise_fits(const td__conv *c, td__conv_way way) {
+    (void)way;
     return c->groups > 1 && c->channels / c->groups <= WIDEST_GROUP &&
            c->filters / c->groups <= WIDEST_GROUP;
 }
@@ -217,8 +226,8 @@ static void set_forward_offsets(const td__conv *c, plan *p) {
     }
 }
 
-td_status td__channelwise_forward(td_tape *tape, const td__conv *c, const float *x,
-                                  const float *kernel, const float *bias, float *y, int flags) {
+static td_status channelwise_forward(td_tape *tape, const td__conv *c, const float *x,
+                                     const float *kernel, const float *bias, float *y, int flags) {
     plan p = forward_plan(c, x);
     p.result = y;
     p.finish = c->finish;
@@ -314,8 +323,9 @@ static td_status phase_to_input(td_tape *tape, const td__conv *c, const float *d
     return TD_OK;
 }
 
-td_status td__channelwise_to_input(td_tape *tape, const td__conv *c, const float *dz,
-                                   const float *kernel, const float *bias, float *dx, int flags) {
+static td_status channelwise_to_input(td_tape *tape, const td__conv *c, const float *dz,
+                                      const float *kernel, const float *bias, float *dx,
+                                      int flags) {
     td_status status = TD_OK;
     int64_t phase[2];
     for (phase[0] = 0; phase[0] < c->stride[0] && phase[0] < c->height; phase[0]++) {
@@ -354,8 +364,8 @@ static void slice_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-td_status td__channelwise_to_kernel(td_tape *tape, const td__conv *c, const float *x,
-                                    const float *dz, bool add, float *dw) {
+static td_status channelwise_to_kernel(td_tape *tape, const td__conv *c, const float *x,
+                                       const float *dz, bool add, float *dw) {
     plan p = forward_plan(c, x);
     p.gradient = dz;
     slice_work work = {.plan = &p, .rows = c->batch * c->out[0]};
@@ -385,3 +395,8 @@ td_status td__channelwise_to_kernel(td_tape *tape, const td__conv *c, const floa
     td__buffer_drop(tape, p.memory);
     return TD_OK;
 }
+
+const td__conv_strategy td__channelwise = {.fits = channelwise_fits,
+                                           .forward = channelwise_forward,
+                                           .to_input = channelwise_to_input,
+                                           .to_kernel = channelwise_to_kernel};

@@ -1,13 +1,9 @@
 /* Convolution through tiles; see conv.h. */
 #include "tape/conv.h"
 
-#include "tape/channelwise.h"
-#include "tape/depthwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
-#include "tape/pointwise.h"
 #include "tape/prepared.h"
-#include "tape/winograd.h"
 
 #include <string.h>
 
@@ -283,6 +279,20 @@ static td_status pad_input(td_tape *tape, const td__conv *c, const float *x, ima
                      (int64_t[]){pad_after(c, 0), pad_after(c, 1)}, out);
 }
 
+/* In the order in which they are tried. */
+static const td__conv_strategy *const strategies[] = {&td__depthwise, &td__channelwise,
+                                                      &td__winograd, &td__pointwise};
+
+/* NULL: none fits, and the product below computes it. */
+static const td__conv_strategy *choose_strategy(const td__conv *c, td__conv_way way) {
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        if (strategies[i]->fits(c, way)) {
+            return strategies[i];
+        }
+    }
+    return NULL;
+}
+
 /* Without gaps between taps and without groups a whole row of the window is one run. */
 static bool has_long_runs(const td__conv *c) {
     return c->groups == 1 && (c->dilation[1] == 1 || c->kernel[1] == 1);
@@ -297,18 +307,9 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     if (c->batch * c->out[0] * c->out[1] * n == 0) {
         return TD_OK;
     }
-    if (td__depthwise_fits(c)) {
-        td__depthwise_forward(c, x, kernel, bias, y, flags);
-        return TD_OK;
-    }
-    if (td__channelwise_fits(c)) {
-        return td__channelwise_forward(tape, c, x, kernel, bias, y, flags);
-    }
-    if (td__winograd_fits(c, false)) {
-        return td__winograd_forward(tape, c, x, kernel, bias, y, flags);
-    }
-    if (td__pointwise_fits(c)) {
-        return td__pointwise_forward(tape, c, x, kernel, bias, y, flags);
+    const td__conv_strategy *strategy = choose_strategy(c, TD__CONV_FORWARD);
+    if (strategy) {
+        return strategy->forward(tape, c, x, kernel, bias, y, flags);
     }
     if (pad_input(tape, c, x, &source)) {
         return TD_MEMORY;
@@ -453,17 +454,9 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
     if (c->batch * c->height * c->width * c->channels == 0) {
         return TD_OK;
     }
-    if (td__depthwise_fits_back(c)) {
-        return td__depthwise_to_input(tape, c, dz, kernel, bias, dx, flags);
-    }
-    if (td__channelwise_fits(c)) {
-        return td__channelwise_to_input(tape, c, dz, kernel, bias, dx, flags);
-    }
-    if (td__winograd_fits(c, false)) {
-        return td__winograd_to_input(tape, c, dz, kernel, bias, dx, flags);
-    }
-    if (td__pointwise_fits(c)) {
-        return td__pointwise_to_input(tape, c, dz, kernel, bias, dx, flags);
+    const td__conv_strategy *strategy = choose_strategy(c, TD__CONV_TO_INPUT);
+    if (strategy) {
+        return strategy->to_input(tape, c, dz, kernel, bias, dx, flags);
     }
     int64_t before[2], after[2];
     reach(c, 0, &before[0], &after[0]);
@@ -614,20 +607,15 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
         }
         return TD_OK;
     }
-    if (td__channelwise_fits(c)) {
-        return td__channelwise_to_kernel(tape, c, x, dz, add, dw);
-    }
-    if (td__winograd_fits(c, true)) {
-        return td__winograd_to_kernel(tape, c, x, dz, add, dw);
+    const td__conv_strategy *strategy = choose_strategy(c, TD__CONV_TO_KERNEL);
+    if (strategy) {
+        return strategy->to_kernel(tape, c, x, dz, add, dw);
     }
     kernel_work w = {.conv = c, .kernels = td__kernels(), .dw = dw, .add = add};
     w.run = has_long_runs(c) ? c->kernel[1] * depth : depth;
     w.tiles_per_run = (w.run + w.kernels->tile_rows - 1) / w.kernels->tile_rows;
     w.tile_count = size / c->filters / w.run * w.tiles_per_run;
     w.split_rows = td_threads() > 1 && w.tile_count < 4 * td_threads();
-    if (td__pointwise_fits(c) && !w.split_rows) {
-        return td__pointwise_to_kernel(tape, c, x, dz, add, dw);
-    }
     if (pad_input(tape, c, x, &w.source)) {
         return TD_MEMORY;
     }

@@ -27,6 +27,22 @@ typedef struct td__conv {
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before);
 
+typedef enum td__conv_way { TD__CONV_FORWARD, TD__CONV_TO_INPUT, TD__CONV_TO_KERNEL } td__conv_way;
+
+/* A way to compute some convolutions faster than conv.c does all of them. The functions are those
+ * below, for convolutions that are not empty. */
+typedef struct td__conv_strategy {
+    bool (*fits)(const td__conv *conv, td__conv_way way);
+    td_status (*forward)(td_tape *tape, const td__conv *conv, const float *x, const float *kernel,
+                         const float *bias, float *y, int flags);
+    td_status (*to_input)(td_tape *tape, const td__conv *conv, const float *dz, const float *kernel,
+                          const float *bias, float *dx, int flags);
+    td_status (*to_kernel)(td_tape *tape, const td__conv *conv, const float *x, const float *dz,
+                           bool add, float *dw);
+} td__conv_strategy;
+/* Each in the file of its name. */
+extern const td__conv_strategy td__depthwise, td__channelwise, td__winograd, td__pointwise;
+
 /* y = x * kernel + bias, flags TD__TILE_…; bias may be NULL */
 td_status td__conv_forward(td_tape *tape, const td__conv *conv, const float *x, const float *kernel,
                            const float *bias, float *y, int flags);

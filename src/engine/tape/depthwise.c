@@ -1,6 +1,9 @@
-/* Results row by row, in the order of memory: pixels whose windows are whole a few at a time, those at the
+/* Depthwise convolutions, one filter to a channel: a lane is a channel, and the image is read where it
+ * is.
+ *
+ * Results row by row, in the order of memory: pixels whose windows are whole a few at a time, those at the
  * border one by one, with the taps that lie inside the image. */
-#include "tape/depthwise.h"
+#include "tape/conv.h"
 
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -12,9 +15,11 @@ enum {
     PIXEL_TAPS = 24     /* as many multiply-adds of a product as a result costs besides its taps */
 };
 
-bool td__depthwise_fits(const td__conv *c) {
-    return c->groups > 1 && c->channels == c->groups && c->filters == c->groups &&
-           c->channels >= td__kernels()->vector_width;
+/* The way back to the input is such a convolution too, at stride 1. */
+static bool depthwise_fits(const td__conv *c, td__conv_way way) {
+    bool back = way == TD__CONV_TO_INPUT && c->stride[0] == 1 && c->stride[1] == 1;
+    return (way == TD__CONV_FORWARD || back) && c->groups > 1 && c->channels == c->groups &&
+           c->filters == c->groups && c->channels >= td__kernels()->vector_width;
 }
 
 typedef struct work {
@@ -77,8 +82,9 @@ static void rows_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-void td__depthwise_forward(const td__conv *c, const float *x, const float *kernel,
-                           const float *bias, float *y, int flags) {
+static td_status depthwise_forward(td_tape *tape, const td__conv *c, const float *x,
+                                   const float *kernel, const float *bias, float *y, int flags) {
+    (void)tape;
     work w = {.conv = c,
               .kernels = td__kernels(),
               .x = x,
@@ -96,16 +102,13 @@ void td__depthwise_forward(const td__conv *c, const float *x, const float *kerne
     /* Reading and writing a pixel takes as long as many taps. */
     int64_t each = c->out[1] * (c->kernel[0] * c->kernel[1] + PIXEL_TAPS) * c->channels;
     td__parallel(c->batch * c->out[0], 1, TD__PRODUCT_GRAIN / (each + 1) + 1, rows_part, &w);
-}
-
-bool td__depthwise_fits_back(const td__conv *c) {
-    return td__depthwise_fits(c) && c->stride[0] == 1 && c->stride[1] == 1;
+    return TD_OK;
 }
 
 /* dx[p] = sum over taps of dz[p + before - tap * dilation] kernel[tap]: a convolution with the kernel
  * turned by 180 degrees. */
-td_status td__depthwise_to_input(td_tape *tape, const td__conv *c, const float *dz,
-                                 const float *kernel, const float *bias, float *dx, int flags) {
+static td_status depthwise_to_input(td_tape *tape, const td__conv *c, const float *dz,
+                                    const float *kernel, const float *bias, float *dx, int flags) {
     int64_t taps = c->kernel[0] * c->kernel[1], channels = c->channels;
     td__buffer *memory = td__temporary(tape, (size_t)(taps * channels) * sizeof(float));
     if (!memory) {
@@ -124,7 +127,10 @@ td_status td__depthwise_to_input(td_tape *tape, const td__conv *c, const float *
     for (int axis = 0; axis < 2; axis++) {
         back.before[axis] = (c->kernel[axis] - 1) * c->dilation[axis] - c->before[axis];
     }
-    td__depthwise_forward(&back, dz, memory->data, bias, dx, flags);
+    td_status status = depthwise_forward(tape, &back, dz, memory->data, bias, dx, flags);
     td__buffer_drop(tape, memory);
-    return TD_OK;
+    return status;
 }
+
+const td__conv_strategy td__depthwise = {
+    .fits = depthwise_fits, .forward = depthwise_forward, .to_input = depthwise_to_input};

@@ -157,7 +157,7 @@ typedef struct td__nadam {
 /* Elements of one block of random_mask and add_noise. */
 #define TD__MASK_BLOCK 256
 
-/* Tiles of 3x3 convolutions, with side x side results and (side + 2)^2 values each: see winograd.h. Values of
+/* Tiles of 3x3 convolutions, with side x side results and (side + 2)^2 values each: see winograd.c. Values of
  * v, m and u are `stride` floats apart, rows of images `row`. */
 typedef struct td__winograd_kernels {
     int side;

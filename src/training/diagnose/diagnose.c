@@ -194,6 +194,7 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     }
     td_run_info info = {.size = sizeof info};
     td_run_about(of->history->run, &info);
+    of->folder = td__keep(of, info.folder);
     of->path = td__say(of, "%s/experiment.yaml", info.folder);
     td__loop_read(of);
     if (!info.events) {

@@ -215,8 +215,10 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
 
 enum { NEIGHBOURS_ROWS = 400, NEIGHBOURS_LEAST = 30, NEIGHBOURS_WIDTH = 4096, MOST_LABELS = 64 };
 
-/* Deviations of chance that a difference between the parts must have. */
-#define CHANCE 4.0
+/* The agreement of n labels deviates by at most 1.4 / sqrt(n), a difference of two by 2 / sqrt(n): three
+ * times that is no chance. */
+#define CHANCE 6.0
+#define FARTHER 0.3 /* of the distance to the nearest neighbour, training above validation */
 
 typedef struct crowd {
     int64_t count;
@@ -415,6 +417,11 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
         td__facts_release(facts);
     }
     return status;
+}
+
+bool td__inputs_are_farther(const td__facts *facts) {
+    double least = 1 + fmax(FARTHER, facts->chance);
+    return facts->training_distance >= least * facts->validation_distance;
 }
 
 double td__constant_loss(const td__facts *facts, const td__labels *labels) {

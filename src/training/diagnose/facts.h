@@ -47,6 +47,8 @@ typedef struct td__facts {
 } td__facts;
 
 TD_NODISCARD td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error);
+/* Whether training inputs lie farther apart than validation inputs, beyond chance: they carry noise. */
+bool td__inputs_are_farther(const td__facts *facts);
 /* The cross-entropy of always giving the shares of the classes, or of each label; NaN: of values. */
 double td__constant_loss(const td__facts *facts, const td__labels *labels);
 void td__facts_release(td__facts *facts);

@@ -10,6 +10,7 @@
 #include "diagnose/diagnosis.h"
 
 #include "base/clock.h"
+#include "tapedeck/replay.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,10 +19,12 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 
 #define FINE 0.93     /* a score with which no structure is looked into */
 #define GOOD 0.85     /* … and nothing is tuned */
+#define FAIR 0.7      /* a score with which tuning is a remark */
 #define POOR 0.5      /* a score with which it does not matter whether the loss still fell */
 #define WIN_POOR 0.25 /* gain that structure must have where the run is poor */
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
+#define WIN_SURE 0.7
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
@@ -257,7 +260,10 @@ static void judge_structure(trials *t) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(of, i);
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
-            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity);
+            /* What the first NaN came from is nearer to the cause than what does as well without it. */
+            double nearer = best->origin ? 1 : 0;
+            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY,
+                   1 + best->gain + best->severity + nearer);
             found = true;
         }
     }
@@ -287,11 +293,16 @@ static bool any_accepted(const td__case *of, td__strength least) {
     return false;
 }
 
+/* That a run which learnt most of its task would get farther is a remark. */
+static td_confidence confidence_of_tuning(double score, double gain) {
+    return score > FAIR ? TD_MAYBE : score < POOR && gain > WIN_SURE ? TD_SURE : TD_LIKELY;
+}
+
 static void judge_tuning(trials *t) {
     td__case *of = t->of;
     double score = of->baseline.score;
     bool late = late_fall(&of->baseline) > STILL_FALLING;
-    if (score > GOOD || (score > POOR && !late)) {
+    if (score > GOOD || (score > FAIR && !late)) {
         return;
     }
     for (size_t i = 0; i < of->suspicion_count; i++) {
@@ -304,7 +315,7 @@ static void judge_tuning(trials *t) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(of, i);
         if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
-            accept(best, best->gain > 0.7 ? TD_SURE : TD_LIKELY, best->gain);
+            accept(best, confidence_of_tuning(score, best->gain), best->gain);
         }
     }
 }
@@ -331,6 +342,43 @@ static void place_origin(td__case *of) {
     if (origin->cause && first) {
         first->origin = origin;
     }
+}
+
+/* Weights that an update spoilt at once, without having grown, come from the backward pass of a layer. */
+static void correct_origin(td__case *of, const td_operation *operation) {
+    td__origin *origin = &of->baseline.origin;
+    if (strcmp(operation->phase, "backward") != 0 || origin->grown || !origin->cause) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        if (!strcmp(of->layers.items[i].name, operation->layer)) {
+            origin->cause = "layer";
+            origin->layer = (ptrdiff_t)i;
+            origin->parameter = -1;
+            origin->row = operation->row;
+        }
+    }
+}
+
+/* The operation that made the first number that is not finite, from the run's own steps executed again
+ * one operation at a time. What cannot be executed is left as it is: the layer is known. */
+static void tell_operation(td__case *of) {
+    td__suspicion *s = NULL;
+    for (size_t i = 0; i < of->suspicion_count && !s; i++) {
+        td__suspicion *one = &of->suspicions[i];
+        s = one->accepted && one->origin && one->origin->step > 0 ? one : NULL;
+    }
+    if (!s || isfinite(of->baseline.origin.loss)) {
+        return;
+    }
+    td_origin *found = td_origin_find(of->folder, NULL, NULL);
+    const td_operation *operation = found ? found->operation : NULL;
+    if (operation && found->step == s->origin->step) {
+        correct_origin(of, operation);
+        td__because(s, td__keep(of, operation->tensor), operation->step, operation->value,
+                    td__keep(of, found->text));
+    }
+    td_origin_destroy(found);
 }
 
 /* What was seen and what cannot be meant stands by itself; the rest is what symptoms point to. */
@@ -373,5 +421,8 @@ td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *
     }
     td__accept_symptoms(of, options->only, options->ignore);
     place_origin(of);
+    if (of->repeated) {
+        tell_operation(of);
+    }
     return TD_OK;
 }

@@ -119,6 +119,7 @@ enum { TD__MOST_SYMPTOMS = 64, TD__MOST_SUSPICIONS = 64 };
 typedef struct td__case {
     td_diagnosis *diagnosis; /* texts live in it */
     const td__rule *rule;    /* that is looking */
+    const char *folder;      /* of the run; NULL: it has not run */
     const char *path;        /* of the experiment; NULL: there is none */
     td_experiment *experiment;
     td_trainer *trainer; /* untrained; NULL: the experiment cannot be repeated */

@@ -5,6 +5,7 @@
 #include "tensor/element.h"
 #include "tensor/tensor.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -89,6 +90,20 @@ static ptrdiff_t exponential_layer(const td_model *model) {
     return -1;
 }
 
+/* The first layer that puts out numbers whose squares are not finite: a loss of them is not to blame. -1: none. */
+static ptrdiff_t beyond_squares(const td_trainer *trainer) {
+    for (size_t i = 0; i < trainer->layer_count; i++) {
+        const td_tensor *output = td_model_output_at(trainer->model, i);
+        td_stats stats;
+        td_view view = output ? td__view_of(output) : (td_view){0};
+        if (output && output->dtype == TD_FLOAT32 && td_stats_of(&view, &stats, NULL) == TD_OK &&
+            fmax(fabs(stats.min), fabs(stats.max)) > sqrt(FLT_MAX)) {
+            return (ptrdiff_t)i;
+        }
+    }
+    return -1;
+}
+
 /* From the data through the layers to the loss: the first that is not finite while all that it is
  * made of is. A parameter that was finite at the start was spoilt by an update; so was an output
  * that grew over the steps. */
@@ -131,8 +146,8 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
             return;
         }
     }
-    origin->layer = -1;
-    origin->cause = origin->grown ? "update" : "loss";
+    origin->layer = origin->grown ? -1 : beyond_squares(trainer);
+    origin->cause = origin->grown ? "update" : origin->layer >= 0 ? "layer" : "loss";
 }
 
 static void blame_exponential(td__origin *origin, const td_model *model) {

@@ -4,7 +4,6 @@
 #include "base/random.h"
 #include "tape/conv.h"
 #include "tape/kernels.h"
-#include "tape/winograd.h"
 
 #include <math.h>
 
@@ -280,8 +279,8 @@ static void tiles_of_3x3_agree_with_sums_written_out(void **state) {
         /* What follows the image: nothing, or as much as a kernel reaches. */
         c.out[0] = c.height - 2 + c.before[0] + between(&random, 0, 2);
         c.out[1] = c.width - 2 + c.before[1] + between(&random, 0, 2);
-        assert_true(td__winograd_fits(&c, false));
-        assert_true(td__winograd_fits(&c, true));
+        assert_true(td__winograd.fits(&c, TD__CONV_FORWARD));
+        assert_true(td__winograd.fits(&c, TD__CONV_TO_KERNEL));
         td_threads_set(1 + tried % 2);
         check(tape, &random, &c);
     }
@@ -295,7 +294,7 @@ static void measure_errors(const td__conv *c, double *of_results, double *of_gra
     td_tape *tape = td_tape_create(NULL, &error);
     td__random random;
     td__random_seed(&random, 6, 0);
-    assert_true(td__winograd_fits(c, true));
+    assert_true(td__winograd.fits(c, TD__CONV_TO_KERNEL));
     arrays a = make_arrays(&random, c);
     each_product(c, sum_gradients, &a);
     assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, false, a.dw), TD_OK);

@@ -1,5 +1,5 @@
 /* Transforms of 3x3 convolutions in tiles of 2x2 or 4x4 results (Winograd, F(2x2, 3x3) and F(4x4, 3x3));
- * see winograd.h. Channels are whole vectors. A tile's values are `stride` floats apart.
+ * see tape/winograd.c. Channels are whole vectors. A tile's values are `stride` floats apart.
  *
  * A tile is a polynomial known by its values at a few points: 0, 1, -1 and infinity for two results an
  * axis, 0, a, -a, b, -b and infinity for four. With a = 5/8 and b = 3/2 the matrices' numbers stay near

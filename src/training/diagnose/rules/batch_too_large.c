@@ -2,6 +2,7 @@
 
 #define SHARE 0.25 /* of the data in one batch */
 #define USUAL 32
+#define FEW 2 /* updates an epoch: that is how the training was made, no tuning */
 
 static void find_batch_too_large(td__case *of) {
     if (!of->known || of->facts.rows < 2 * USUAL ||
@@ -9,7 +10,9 @@ static void find_batch_too_large(td__case *of) {
         of->trainer->feed.info->batch <= USUAL) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__TUNING, -1, td__say(of, "data.batch: %d", USUAL));
+    td__suspicion *s =
+        td__suspect(of, of->trainer->feed.batches <= FEW ? TD__STRUCTURE : TD__TUNING, -1,
+                    td__say(of, "data.batch: %d", USUAL));
     td__because(s, NULL, 0, (double)of->trainer->feed.info->batch,
                 td__say(of, "batches of %lld of %lld examples: %lld updates an epoch",
                         (long long)of->trainer->feed.info->batch, (long long)of->facts.rows,

@@ -5,18 +5,22 @@
 #define RARE 0.25 /* of the share that an equal distribution would give */
 #define APART 3.0 /* times as common in validation as in training */
 #define POOR 0.75
-#define ENOUGH 20 /* examples that an equal share of the data would be */
+/* Examples that an equal share of the data would be, for a rare class not to be chance: alone, or where
+ * validation shows that it is not rare. */
+enum { ENOUGH = 20, ENOUGH_APART = 10 };
 
 static void find_class_imbalance(td__case *of) {
     const td__labels *training = &of->facts.labels, *validation = &of->facts.validation_labels;
     td__task_kind task = of->facts.task.kind;
-    if (!of->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) ||
-        training->classes < 2 || of->facts.rows < ENOUGH * training->classes) {
+    int64_t classes =
+        training->classes > validation->classes ? training->classes : validation->classes;
+    if (!of->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) || classes < 2 ||
+        of->facts.rows < ENOUGH_APART * classes) {
         return;
     }
     int64_t rare = 0, apart = 0;
-    double equal = 1 / (double)training->classes, least = 1;
-    for (int64_t i = 0; i < training->classes; i++) {
+    double equal = 1 / (double)classes, least = 1;
+    for (int64_t i = 0; i < classes && i < TD__MOST_CLASSES; i++) {
         bool is_rare = training->shares[i] < RARE * equal;
         least = fmin(least, training->shares[i]);
         rare += is_rare;
@@ -24,7 +28,7 @@ static void find_class_imbalance(td__case *of) {
     }
     double score = td__score_of(of);
     bool poor = apart > 0 ? !(score > 0.9) : score < POOR && rare > 0;
-    if (rare == 0 || !poor) {
+    if (rare == 0 || !poor || (apart == 0 && of->facts.rows < ENOUGH * classes)) {
         return;
     }
     td__suspicion *s = td__suspect(of, apart ? TD__FACT : TD__TUNING, -1,
@@ -33,7 +37,7 @@ static void find_class_imbalance(td__case *of) {
                 td__say(of,
                         "%lld of %lld classes have less than a quarter of their even share of "
                         "the training part; the rarest %.2g %%",
-                        (long long)rare, (long long)training->classes, 100 * least));
+                        (long long)rare, (long long)classes, 100 * least));
     if (apart) {
         td__because(s, "label", 0, (double)apart,
                     td__say(of, "%lld of them are at least three times as common in validation",

@@ -3,13 +3,11 @@
 #include <math.h>
 
 #define DIFFERENCE 0.15
-#define FARTHER 1.3
 
 static void find_noisy_inputs(td__case *of) {
     const td__facts *facts = &of->facts;
     double lower = of->known ? facts->validation_agreement - facts->training_agreement : 0;
-    if (!(lower > fmax(DIFFERENCE, facts->chance)) ||
-        !(facts->training_distance >= FARTHER * facts->validation_distance)) {
+    if (!(lower > fmax(DIFFERENCE, facts->chance)) || !td__inputs_are_farther(facts)) {
         return;
     }
     td__suspicion *s = td__suspect(of, TD__FACT, of->layers.first, "inputs without that noise");

@@ -6,14 +6,15 @@
 #define RISE 1.25 /* of the validation loss, over its least */
 #define GOOD 0.8  /* a validation score that nobody complains of */
 #define LEARNT 0.6
-#define NOTHING 0.1
+#define LITTLE 0.5   /* of values */
 #define WIDE_GAP 0.4 /* with which it does not matter when the validation loss was least */
 
-/* Whether what the network says of a part is no better than always saying the same. */
+/* Whether what the network says of a part is no better than always saying the same; of values, where
+ * that takes no overconfidence, whether it is not much better. */
 static bool is_worthless(const td__case *of, const td__marks *marks) {
     return td__is_crossentropy(of->experiment->train.objective.loss)
                ? marks->loss > td__constant_loss(&of->facts, &of->facts.validation_labels)
-               : marks->score < NOTHING;
+               : marks->score < LITTLE;
 }
 
 static void find_overfitting(td__case *of) {
@@ -55,18 +56,20 @@ static void find_overfitting(td__case *of) {
 }
 
 const td__rule td__rule_overfitting = {
-    .info = {.name = "overfitting",
-             .meaning = "the training set is learnt by heart",
-             .reads = "loss and score of the training and of the validation part over time",
-             .statistic = "the validation loss against its least; training score less validation "
-                          "score",
-             .threshold =
-                 "the validation loss a quarter above its least, twice the training loss, "
-                 "a gap of 20 points, and a validation score below 80 %: a loss that rises "
-                 "while the score stays high is confidence, and harmless. Or a gap of 40 points, "
-                 "and what it says of the validation part is worth no more than a constant answer",
+    .info =
+        {.name = "overfitting",
+         .meaning = "the training set is learnt by heart",
+         .reads = "loss and score of the training and of the validation part over time",
+         .statistic = "the validation loss against its least; training score less validation "
+                      "score",
+         .threshold =
+             "the validation loss a quarter above its least, twice the training loss, "
+             "a gap of 20 points, and a validation score below 80 %: a loss that rises "
+             "while the score stays high is confidence, and harmless. Or a gap of 40 points, "
+             "and what it says of the validation part is worth no more than a constant answer (of "
+             "values: half of them at most is learnt)",
 
-             .remedy = "early_stopping, dropout, kernel_l2, more data"},
+         .remedy = "early_stopping, dropout, kernel_l2, more data"},
     .title = "overfitting",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,

@@ -1,5 +1,6 @@
 #include "diagnose/rule.h"
 
+#include <math.h>
 #include <string.h>
 
 static void find_overflow(td__case *of) {
@@ -12,12 +13,21 @@ static void find_overflow(td__case *of) {
     td__suspicion *s =
         td__suspect(of, TD__FACT, origin->layer,
                     "inputs of variance 1, an activation that does not grow as fast");
-    td__because(s, td__say(of, "%s.output", layer->name), origin->step, (double)origin->row,
-                td__say(of,
-                        "%s of layer %s leaves the range of floats in step %lld, row %lld, "
-                        "while its inputs and weights are finite",
-                        td_activation_name(layer->activation), layer->name, (long long)origin->step,
-                        (long long)origin->row + 1));
+    const char *signal = td__say(of, "%s.output", layer->name);
+    if (origin->row >= 0) {
+        td__because(s, signal, origin->step, (double)origin->row,
+                    td__say(of,
+                            "%s of layer %s leaves the range of floats in step %lld, row %lld, "
+                            "while its inputs and weights are finite",
+                            td_activation_name(layer->activation), layer->name,
+                            (long long)origin->step, (long long)origin->row + 1));
+    } else {
+        td__because(s, signal, origin->step, NAN,
+                    td__say(of,
+                            "layer %s puts out numbers whose squares leave the range of floats "
+                            "in step %lld",
+                            layer->name, (long long)origin->step));
+    }
     if (s) {
         s->origin = origin;
         s->since = origin->step;

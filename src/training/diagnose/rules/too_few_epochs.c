@@ -8,8 +8,10 @@ enum { FEW_STEPS = 100, FEW_EPOCHS = 2 };
 
 static void suspect(td__case *of, double more) {
     long long epochs = of->trainer->feed.epochs, many = (long long)(more * (double)epochs);
-    td__suspicion *s = td__suspect(of, TD__TUNING, -1,
-                                   td__say(of, "train.epochs: %lld (from %lld)", many, epochs));
+    /* A hundred updates hardly move weights: that is how the training was made, no tuning. */
+    td__strength strength = of->steps <= FEW_STEPS ? TD__STRUCTURE : TD__TUNING;
+    td__suspicion *s =
+        td__suspect(of, strength, -1, td__say(of, "train.epochs: %lld (from %lld)", many, epochs));
     if (s) {
         s->more = more;
         td__edit(s, td__say(of, "train.epochs=%lld", many));

@@ -27,7 +27,7 @@ static void find_wrong_optimizer(td__case *of) {
         return;
     }
     td_optimizer_kind kind = td_optimizer_settled(of->trainer->learner.optimizer)->kind;
-    if (kind != TD_SGD && kind != TD_ADAGRAD && kind != TD_RMSPROP) {
+    if (kind == TD_ADAM || kind == TD_ADAMW || kind == TD_ADAMAX || kind == TD_NADAM) {
         return;
     }
     td__suspicion *s = td__suspect(of, TD__TUNING, -1, "optimizer: {adam: {learning_rate: 0.003}}");
