@@ -181,6 +181,16 @@ function marksOf(context) {
             colour: "#e69f00",
             text: `${event.text.slice(0, 100)}: step ${whole(event.first)}${event.count > 1 ? ` and ${whole(event.count - 1)} more until ${whole(event.last)}` : ""}`,
         })),
+        ...(run.events_ || [])
+            .filter((event) => ["alert", "drop", "sink error"].includes(event.kind) && event.step > 0)
+            .slice(0, 200)
+            .map((event) => ({
+                step: event.step,
+                last: event.step,
+                kind: "finding",
+                colour: "#cc79a7",
+                text: `${event.kind} at step ${whole(event.step)}: ${event.text.slice(0, 120)}`,
+            })),
         ...(run.findings || [])
             .filter((finding) => finding.since > 0)
             .map((finding) => ({

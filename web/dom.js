@@ -105,6 +105,11 @@ export function code(text) {
     return el("pre", { class: "code", tabindex: 0 }, text);
 }
 
+// What to add to record something: to the experiment's file, or to the program, whichever the run is of.
+export function recipe(run, yaml, python) {
+    return code(run.notes.experiment.yaml ? yaml : python);
+}
+
 export function copy(text, node) {
     const done = () => {
         node.classList.add("copied");

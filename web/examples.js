@@ -1,5 +1,5 @@
 // Examples: what the network said of them, which it got wrong, and which were in a step's batch.
-import { el, replace, message, code, choice, nameText, numeral } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
 import { whole } from "./format.js";
 import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
@@ -152,7 +152,11 @@ export const examplesPage = {
         const hint = message(
             "No examples in this run's database",
             "Rows of predictions that go to sqlite are shown here, with a confusion matrix and the worst of them first:",
-            code("record:\n  - {what: prediction, every: 1 epoch, form: rows, to: [csv, sqlite]}"),
+            recipe(
+                run,
+                "record:\n  - {what: prediction, every: 1 epoch, form: rows, to: [csv, sqlite]}",
+                'deck.track("prediction", every=1000, form="rows", to="sqlite")',
+            ),
         );
         const drawExamples = async () => {
             const got = await fetchExamples(run.id, signal.id, time.step),

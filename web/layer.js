@@ -1,5 +1,5 @@
 // One layer: everything that was recorded of it, over time and at the scrubbed step.
-import { choice, code, el, message, nameText, numeral, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
 import { symlog, symlogTicks, ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -547,7 +547,11 @@ export const layerPage = {
                 message(
                     "No layers in this run",
                     "Record signals of layers to see them here:",
-                    code('record:\n  - {what: "*.output", every: 20 steps, form: [stats, histogram]}'),
+                    recipe(
+                        run,
+                        'record:\n  - {what: "*.output", every: 20 steps, form: [stats, histogram]}',
+                        'deck = tapedeck.watch(model, "runs/mine", optimizer=optimizer, every=20)',
+                    ),
                 ),
             );
             return;

@@ -1,5 +1,5 @@
 // A run at first sight: its metrics, and layers x time.
-import { el, replace, choice, toggle, message, code, nameText } from "./dom.js";
+import { el, replace, choice, toggle, message, nameText, recipe } from "./dom.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf, smoothed } from "./chart.js";
 import { Heat } from "./heat.js";
@@ -280,8 +280,12 @@ function nothing(run) {
     }
     return message(
         "No layer signals in this run",
-        "Two lines in the experiment file show what happens inside of the network:",
-        code('record:\n  - {what: ["*.error", "*.output", "*.gradient"], every: 10 steps, form: stats}'),
+        "Two lines show what happens inside of the network:",
+        recipe(
+            run,
+            'record:\n  - {what: ["*.error", "*.output", "*.gradient"], every: 10 steps, form: stats}',
+            'deck = tapedeck.watch(model, "runs/mine", optimizer=optimizer, every=100)\ndeck.log(loss=loss)',
+        ),
     );
 }
 

@@ -215,7 +215,7 @@ export const networkPage = {
                 message(
                     "No network in this run",
                     "It recorded metrics only. In Python, two lines record the layers:",
-                    code("deck = tapedeck.watch(model)\ndeck.step(loss=loss)"),
+                    code('deck = tapedeck.watch(model, "runs/mine", optimizer=optimizer)\ndeck.log(loss=loss)'),
                 ),
             );
             return;

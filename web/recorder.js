@@ -2,6 +2,9 @@
 import { el, replace, nameText, code } from "./dom.js";
 import { whole, bytes, duration } from "./format.js";
 import { fetchFiles } from "./source.js";
+import { categories } from "./colour.js";
+import { Chart } from "./chart.js";
+import { metricsPanel } from "./layers.js";
 
 function facts(entries) {
     return el(
@@ -14,6 +17,37 @@ function facts(entries) {
                 el("dd", {}, typeof text === "string" ? nameText(text, 400) : text),
             ]),
     );
+}
+
+// How long steps took, and the load of the machine (the signals system.*).
+function loadSection(context) {
+    const { run, time } = context,
+        chart = new Chart(time, { title: "seconds", heading: el("strong", {}, "time of a step"), height: 150 }),
+        system = run.signals.some((s) => s.name.startsWith("system.")) ? metricsPanel(context, () => "system.") : null;
+    const draw = () => {
+        const { step, time: clock } = context.table,
+            count = Math.max(0, step.length - 1),
+            each = (of) => Float64Array.from({ length: count }, (unused, i) => of(i)),
+            taken = each((i) => Math.max(0, clock[i + 1] - clock[i]) / (step[i + 1] - step[i]));
+        const x = each((i) => time.toAxis((step[i] + step[i + 1]) / 2));
+        chart.set([
+            { name: "mean", colour: categories[0], x, mean: taken, min: taken, max: taken, bad: each(() => 0) },
+        ]);
+        system?.reload();
+    };
+    context.onclose(() => chart.remove());
+    context.onnews(draw);
+    context.onrange(draw);
+    return {
+        draw,
+        element: el(
+            "section",
+            { "aria-label": "load" },
+            el("h2", {}, "Load"),
+            el("div", { class: "multiples" }, chart.element),
+            system ? system.element : "",
+        ),
+    };
 }
 
 export const recorderPage = {
@@ -127,7 +161,11 @@ export const recorderPage = {
                   )
                 : "",
         );
-        replace(context.main, el("div", { class: "columns" }, own, events, files, settings));
+        const load = loadSection(context),
+            known = (run.events_ || []).length;
+        context.onnews(() => (run.events_.length === known ? undefined : context.again()));
+        replace(context.main, el("div", { class: "columns" }, own, events, files, settings), load.element);
+        load.draw();
         const list = await fetchFiles(run.id),
             sorted = list.files.sort((a, b) => b.bytes - a.bytes);
         files.append(

@@ -1,5 +1,5 @@
 // Any recorded tensor at any step: pick axes, slice, zoom to numbers; the difference of two steps or runs.
-import { el, replace, choice, message, code, nameText, numeral } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
 import { exact, isBad, short, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
@@ -187,7 +187,11 @@ export const tensorPage = {
                 message(
                     "No tensors in this run",
                     "A track with the form tensor keeps all values:",
-                    code('record:\n  - {what: "*.kernel", every: 1 epoch, form: tensor, to: [npy]}'),
+                    recipe(
+                        run,
+                        'record:\n  - {what: "*.kernel", every: 1 epoch, form: tensor, to: [npy]}',
+                        'deck.track("*.weight", every=1000, form="tensor", to="npy")',
+                    ),
                 ),
             );
             return;

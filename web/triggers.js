@@ -1,5 +1,5 @@
 // The oscilloscope: each firing of a condition, with the steps before and after.
-import { el, replace, message, code, nameText } from "./dom.js";
+import { el, message, nameText, recipe, replace } from "./dom.js";
 import { whole, when } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -34,7 +34,11 @@ export const triggersPage = {
                 message(
                     "No trigger has fired",
                     "A condition records a signal when something happens, and the steps before it too:",
-                    code('record:\n  - {what: "*.gradient", when: loss > 1.0, history: 5, form: [stats, histogram]}'),
+                    recipe(
+                        run,
+                        'record:\n  - {what: "*.gradient", when: loss > 1.0, history: 5, form: [stats, histogram]}',
+                        'deck.track("*.gradient", when="loss > 1.0", history=5, form="stats")',
+                    ),
                 ),
             );
             return;
