@@ -85,5 +85,15 @@ const mcp_tool mcp_tools[] = {
      "nan(*) and max(*.gradient.norm) < 100. mean(x, n) and delta(x) are over the last values.",
      RUN_PROPERTY ",\"expression\":{\"type\":\"string\"}", "[\"run\",\"expression\"]",
      mcp_assert_run},
+    {"origin", "Find where a NaN, infinity or spike came from",
+     "Executes the steps before the first loss that is not finite again, from the checkpoint "
+     "before it, and names the "
+     "first operation whose output is not finite while its inputs were, its layer, and the "
+     "examples. For runs of "
+     "`tapedeck train`; the run is only read. May take as long as the training of these steps.",
+     RUN_PROPERTY
+     ",\"what\":{\"type\":\"string\",\"enum\":[\"nan\",\"inf\",\"spike\"],\"description\":"
+     "\"default: the first loss that is NaN or infinite\"}",
+     "[\"run\"]", mcp_origin},
 };
 const size_t mcp_tool_count = sizeof mcp_tools / sizeof *mcp_tools;

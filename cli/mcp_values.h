@@ -27,6 +27,6 @@ void mcp_put_info(json_t *object, const td_run_info *info);
 /* The tools' answers, as mcp_tool has them: mcp_runs.c, mcp_numbers.c, mcp_verdicts.c. */
 typedef json_t *mcp_answer(const char *folder, const json_t *arguments, td_error *error);
 mcp_answer mcp_list_runs, mcp_describe_run, mcp_query, mcp_series, mcp_layers, mcp_compare_runs,
-    mcp_diagnose_run, mcp_assert_run;
+    mcp_diagnose_run, mcp_assert_run, mcp_origin;
 
 #endif

@@ -2,6 +2,7 @@
 #include "mcp_values.h"
 
 #include "tapedeck/diagnose.h"
+#include "tapedeck/replay.h"
 
 #include <string.h>
 
@@ -116,4 +117,57 @@ json_t *mcp_assert_run(const char *folder, const json_t *arguments, td_error *er
         return NULL;
     }
     return json_pack("{s:b, s:o}", "holds", holds, "terms", terms);
+}
+
+/* ---- origin --------------------------------------------------------------------------------- */
+
+static json_t *operation_answer(const td_operation *o) {
+    if (!o) {
+        return json_null();
+    }
+    json_t *object = json_object(), *operands = json_array();
+    mcp_put(object, "step", json_integer(o->step));
+    mcp_put(object, "phase", mcp_words(o->phase));
+    mcp_put(object, "layer", mcp_words(o->layer));
+    mcp_put(object, "kind", mcp_words(o->kind));
+    mcp_put(object, "tensor", mcp_words(o->tensor));
+    mcp_put(object, "element", json_integer(o->element));
+    for (size_t i = 0; i < o->operand_count && i < MCP_MAX_LISTED; i++) {
+        json_t *operand = json_object();
+        mcp_put(operand, "name", mcp_words(o->operands[i].name));
+        mcp_put(operand, "min", mcp_number(o->operands[i].stats.min));
+        mcp_put(operand, "max", mcp_number(o->operands[i].stats.max));
+        (void)json_array_append_new(operands, operand);
+    }
+    mcp_put(object, "operands", operands);
+    return object;
+}
+
+json_t *mcp_origin(const char *folder, const json_t *arguments, td_error *error) {
+    char path[MCP_MAX_PATH];
+    if (!mcp_find_run(folder, mcp_text(arguments, "run", ""), path, error)) {
+        return NULL;
+    }
+    td_origin_options how = {.size = sizeof how, .what = mcp_text(arguments, "what", NULL)};
+    td_origin *found = td_origin_find(path, &how, error);
+    if (!found) {
+        return NULL;
+    }
+    json_t *answer = json_object(), *rows = json_array();
+    mcp_put(answer, "text", mcp_words(found->text));
+    mcp_put(answer, "what", mcp_words(found->what));
+    mcp_put(answer, "step", json_integer(found->step));
+    mcp_put(answer, "operation", operation_answer(found->operation));
+    for (size_t i = 0; i < found->row_count; i++) {
+        json_t *row = json_object();
+        mcp_put(row, "row", json_integer(found->rows[i].row));
+        mcp_put(row, "place", mcp_words(found->rows[i].place));
+        mcp_put(row, "loss", mcp_number(found->rows[i].loss));
+        (void)json_array_append_new(rows, row);
+    }
+    mcp_put(answer, "rows", rows);
+    mcp_put(answer, "differs_at", json_integer(found->differs_at));
+    mcp_put(answer, "reason", mcp_words(found->reason));
+    td_origin_destroy(found);
+    return answer;
 }
