@@ -77,7 +77,7 @@ def does_harm(losses, healthy):
     return not end < wanted + 0.1 * abs(healthy[0] - wanted)
 
 
-def run(cases, seeds, only="", healthy=True):
+def run(cases, seeds, only="", healthy=True, with_healthy_ones=True):
     """Every mistake and its healthy twin, with each of the seeds."""
     score = Score()
     with tempfile.TemporaryDirectory() as place:
@@ -98,7 +98,7 @@ def run(cases, seeds, only="", healthy=True):
                 if None in folders:
                     score.add(name, f"{seed} {task}", None, diagnose(folders[None][0])[0])
         for name, function in getattr(cases, "HEALTHY", {}).items():
-            if only in name and healthy:
+            if only in name and healthy and with_healthy_ones:
                 with contextlib.redirect_stdout(io.StringIO()):
                     folder = function(os.path.join(place, name), seeds[0])
                 score.add(name, seeds[0], None, diagnose(folder)[0])
