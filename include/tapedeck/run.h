@@ -381,6 +381,12 @@ typedef struct td_exported {
  * when out is taken, TD_NOT_FOUND when there is no run. */
 TD_API TD_NODISCARD td_status td_run_export(const char *from, const td_export_options *options,
                                             td_exported *exported, td_error *error);
+/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-offline:FOLDER" or
+ * "tensorboard:FOLDER". Of options only what, steps and problem count; it may be NULL, and so may exported. TD_INVALID
+ * for another target. */
+TD_API TD_NODISCARD td_status td_run_push(const char *run, const char *to,
+                                          const td_export_options *options, td_exported *exported,
+                                          td_error *error);
 
 #ifdef __cplusplus
 }
