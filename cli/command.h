@@ -18,9 +18,9 @@ typedef struct command {
 } command;
 
 extern const command command_train, command_predict, command_weights, command_gradients,
-    command_inspect, command_runs, command_show, command_export, command_compare, command_view,
-    command_report, command_diagnose, command_replay, command_check, command_layers, command_losses,
-    command_metrics, command_optimizers, command_schedules, command_initializers,
+    command_inspect, command_runs, command_show, command_export, command_push, command_compare,
+    command_view, command_report, command_diagnose, command_replay, command_check, command_layers,
+    command_losses, command_metrics, command_optimizers, command_schedules, command_initializers,
     command_activations, command_sql, command_assert, command_mcp, command_demo, command_evaluate,
     command_init, command_origin, command_diff;
 

@@ -30,6 +30,7 @@ static const char help[] =
     "  --tensors   compare weights as the files have them: names and layouts are not made those of "
     "a\n"
     "              model; of two runs too\n"
+    "  --rank N    of trainings of several processes, what this one recorded\n"
     "\n"
     "Exit status 0 when nothing parts, 1 when something does, could not be read, or nothing could "
     "be\n"
@@ -223,11 +224,12 @@ static bool is_weights(const char *path) {
 
 static int run_compare(int count, char **arguments) {
     comparing c = {.options.size = sizeof c.options};
-    const char *tolerance = NULL;
+    const char *tolerance = NULL, *rank = NULL;
     bool tensors = false;
     const option options[] = {{.name = "what", .text = &c.options.what},
                               {.name = "tolerance", .text = &tolerance},
                               {.name = "tensors", .flag = &tensors},
+                              {.name = "rank", .text = &rank},
                               {.name = "json", .flag = &c.json}};
     if (!parse_options(&command_compare, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -245,12 +247,16 @@ static int run_compare(int count, char **arguments) {
     for (int i = 0; i < count; i++) {
         weights = weights || is_weights(arguments[i]);
     }
-    if (weights && (count != 2 || c.options.what)) {
-        return misuse(&command_compare, "weights are compared two at a time, without --what");
+    if (weights && (count != 2 || c.options.what || rank)) {
+        return misuse(&command_compare,
+                      "weights are compared two at a time, without --what and --rank");
     }
     if (weights) {
         const char *const paths[] = {arguments[0], arguments[1]};
         return compare_tables(paths, tensors, c.options.tolerance, c.json);
+    }
+    if (!choose_rank(&command_compare, rank, count, (const char **)arguments)) {
+        return EXIT_BAD;
     }
     c.runs = calloc((size_t)count, sizeof *c.runs);
     c.names = calloc((size_t)count, sizeof *c.names);

@@ -1,6 +1,7 @@
 /* tapedeck diagnose: what is wrong with a run, since when, and what to do. */
 #include "findings.h"
 #include "options.h"
+#include "reading.h"
 #include "terminal.h"
 
 #include <glob.h>
@@ -24,6 +25,7 @@ static const char help[] =
     "  --explain RULE    what a rule reads, computes and advises; without RUN\n"
     "  --fix             write experiment.fixed.yaml into the run's folder\n"
     "  --no-keep         do not write the findings into the run's run.db\n"
+    "  --rank N          what one process of a training of several recorded\n"
     "  --baseline RUNS   also what is not as in these runs, which went well: folders and globs,\n"
     "                    separated by commas; the run itself is left out\n"
     "  --json            for programs\n"
@@ -154,12 +156,13 @@ static int diagnose_run(const char *run, const settings *s, bool several) {
 
 static int run_diagnose(int count, char **arguments) {
     settings s = {0};
+    const char *rank = NULL;
     const option options[] = {
         {.name = "json", .flag = &s.json},         {.name = "no-trial", .flag = &s.no_trial},
         {.name = "fix", .flag = &s.fix},           {.name = "only", .text = &s.only},
         {.name = "ignore", .text = &s.ignore},     {.name = "explain", .text = &s.explain},
         {.name = "seconds", .text = &s.seconds},   {.name = "no-keep", .flag = &s.no_keep},
-        {.name = "baseline", .text = &s.baseline},
+        {.name = "baseline", .text = &s.baseline}, {.name = "rank", .text = &rank},
     };
     if (!parse_options(&command_diagnose, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -170,6 +173,9 @@ static int run_diagnose(int count, char **arguments) {
     }
     if (count < 1) {
         return misuse(&command_diagnose, "expected a run");
+    }
+    if (!choose_rank(&command_diagnose, rank, count, (const char **)arguments)) {
+        return EXIT_USAGE;
     }
     if (s.baseline && !expand_baseline(s.baseline, &s.good)) {
         return EXIT_USAGE;

@@ -24,6 +24,7 @@ static const char help[] =
     "  --form FORM     tensors as rows (csv's default), batch, long, units, stats, histogram\n"
     "                  (TensorBoard's default), image or tensor; of other records only those of "
     "this form\n"
+    "  --rank N        what one process of a training of several recorded\n"
     "  --json          print what was written as JSON\n"
     "\n"
     "Examples\n"
@@ -35,13 +36,14 @@ static void report_problem(void *user, const char *text) {
 }
 
 static int run_export(int count, char **arguments) {
-    const char *steps = NULL, *form = NULL;
+    const char *steps = NULL, *form = NULL, *rank = NULL;
     bool json = false;
     int outcome = EXIT_GOOD; /* what can be read is exported, what cannot is reported */
     td_export_options e = {.size = sizeof e, .problem = report_problem, .user = &outcome};
     const option options[] = {{.name = "to", .text = &e.to},     {.name = "out", .text = &e.out},
                               {.name = "what", .text = &e.what}, {.name = "steps", .text = &steps},
-                              {.name = "form", .text = &form},   {.name = "json", .flag = &json}};
+                              {.name = "form", .text = &form},   {.name = "json", .flag = &json},
+                              {.name = "rank", .text = &rank}};
     if (!parse_options(&command_export, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
@@ -55,6 +57,9 @@ static int run_export(int count, char **arguments) {
     }
     if (steps && !parse_steps(steps, &e.first_step, &e.last_step)) {
         return misuse(&command_export, "--steps is A..B, A.., ..B or a number");
+    }
+    if (!choose_rank(&command_export, rank, 1, (const char **)arguments)) {
+        return EXIT_BAD;
     }
     td_error error = {0};
     static td_exported done;

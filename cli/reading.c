@@ -22,6 +22,41 @@ td_run *open_run(const char *path) {
     return run;
 }
 
+/* Paths that live as long as the program. */
+typedef struct chosen {
+    struct chosen *before;
+    char path[];
+} chosen;
+static chosen *all_chosen;
+
+bool choose_rank(const command *cmd, const char *rank, int count, const char **paths) {
+    char *end = NULL;
+    long long number = rank ? strtoll(rank, &end, 10) : 0;
+    if (rank && (end == rank || *end || number < 0)) {
+        misuse(cmd, "--rank is the number of a process, from 0 on, not '%s'", rank);
+        return false;
+    }
+    for (int i = 0; rank && i < count; i++) {
+        td_error error = {0};
+        size_t size = strlen(paths[i]) + 32;
+        chosen *path = malloc(sizeof *path + size);
+        td_run *run = td_run_open(paths[i], &error);
+        bool several = run && td_run_rank_count(run) > 0;
+        td_run_close(run);
+        if (!path || !several) {
+            free(path);
+            (void)fail(EXIT_BAD, "%s%s", error.text[0] ? error.text : paths[i],
+                       error.text[0] ? "" : " has no ranks: one process wrote it");
+            return false;
+        }
+        (void)snprintf(path->path, size, "%s/rank-%05lld", paths[i], number);
+        path->before = all_chosen;
+        all_chosen = path;
+        paths[i] = path->path;
+    }
+    return true;
+}
+
 void report_problems(const td_run *run, size_t *reported) {
     const char *const *texts;
     size_t count = td_run_problems(run, &texts);

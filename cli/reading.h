@@ -7,6 +7,9 @@
 
 /* Opens a run and reads all of its event files; NULL when that has failed, after printing the reason. */
 td_run *open_run(const char *path);
+/* The folder of one rank in each of the runs (--rank N), in the place of the runs' own; false when that has failed, after
+ * printing the reason. Without a rank nothing changes. */
+bool choose_rank(const command *cmd, const char *rank, int count, const char **paths);
 /* Prints what could not be read to stderr, from problem number *reported on. */
 void report_problems(const td_run *run, size_t *reported);
 

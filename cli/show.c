@@ -6,6 +6,7 @@
 #include "reading.h"
 #include "terminal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,6 +27,8 @@ static const char help[] =
     "  --picture       tensors as pictures\n"
     "  --log           a logarithmic axis for lines\n"
     "  --height N      rows of a picture (default 10)\n"
+    "  --rank N        what one process of a training of several recorded\n"
+    "  --spread        the mean of all ranks, with the lowest and the highest one\n"
     "  --follow        draw again while the run is written, until it ends\n"
     "  --json          everything as JSON\n"
     "\n"
@@ -41,6 +44,7 @@ typedef struct settings {
     page page;
     char what[4096];
     bool follow, json;
+    const char *rank;
 } settings;
 
 static bool is_path(const char *text) {
@@ -83,6 +87,8 @@ static bool read_options(settings *s, int count, char **arguments, const char **
         {.name = "picture", .flag = &p->picture},
         {.name = "log", .flag = &p->canvas.logarithmic},
         {.name = "height", .text = &height},
+        {.name = "rank", .text = &s->rank},
+        {.name = "spread", .flag = &p->spread},
         {.name = "follow", .flag = &s->follow},
         {.name = "json", .flag = &s->json},
     };
@@ -114,11 +120,47 @@ static bool read_options(settings *s, int count, char **arguments, const char **
     return sort_operands(s, count, arguments, paths);
 }
 
+/* Several steps are taken together where there are more than max: the last one's mean, the lowest and the highest. */
+static size_t load_spread(td_run *run, const td_run_signal *signal, const char *statistic,
+                          const page *p, td_point *points, size_t max) {
+    enum { AT_ONCE = 512 };
+    td_spread spread[AT_ONCE];
+    int64_t first = p->first > signal->first_step ? p->first : signal->first_step;
+    int64_t last = p->last < signal->last_step ? p->last : signal->last_step;
+    double width = ((double)last - (double)first + 1) / (double)max;
+    width = width > 1 ? width : 1;
+    size_t used = 0, count;
+    double end = 0; /* of the last point's steps */
+    for (int64_t at = first; at <= last; at = spread[count - 1].step + 1) {
+        count = td_run_spread(run, signal, statistic, at, last, spread, AT_ONCE);
+        for (size_t i = 0; i < count; i++) {
+            const td_spread *s = &spread[i];
+            bool fresh = used == 0 || ((double)s->step >= end && used < max);
+            if (fresh) {
+                points[used++] = (td_point){.low = s->min, .high = s->max};
+                end =
+                    (double)first + width * (floor(((double)s->step - (double)first) / width) + 1);
+            }
+            td_point *point = &points[used - 1];
+            *point = (td_point){.step = s->step,
+                                .value = s->mean,
+                                .low = fmin(point->low, s->min),
+                                .high = fmax(point->high, s->max)};
+        }
+        if (count == 0 || spread[count - 1].step == INT64_MAX) {
+            break;
+        }
+    }
+    return used;
+}
+
 series load_series(td_run *run, const char *signal, const char *statistic, const page *p,
                    size_t max) {
     series made = {.name = signal, .points = calloc(max, sizeof(td_point))};
     const td_run_signal *found = td_run_signal_find(run, signal);
-    if (found && made.points) {
+    if (found && made.points && p->spread) {
+        made.count = load_spread(run, found, statistic, p, made.points, max);
+    } else if (found && made.points) {
         made.count = td_run_points(run, found, statistic, p->first, p->last, made.points, max,
                                    &made.sampled);
     }
@@ -221,11 +263,18 @@ static int run_show(int count, char **arguments) {
     if (!read_options(&s, count, arguments, paths)) {
         return EXIT_USAGE;
     }
+    if (!choose_rank(&command_show, s.rank, (int)s.page.run_count, paths)) {
+        return EXIT_BAD;
+    }
     int status = EXIT_GOOD;
     size_t opened = 0;
     for (; opened < s.page.run_count && !status; opened++) {
         s.page.runs[opened] = open_run(paths[opened]);
         status = s.page.runs[opened] ? EXIT_GOOD : EXIT_BAD;
+        if (!status && s.page.spread && td_run_rank_count(s.page.runs[opened]) == 0) {
+            status = fail(EXIT_BAD, "%s: --spread is of runs that several processes wrote",
+                          paths[opened]);
+        }
     }
     if (!status) {
         status = s.follow ? follow_runs(&s, reported) : draw_page(&s, reported);

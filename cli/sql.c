@@ -1,6 +1,7 @@
 /* tapedeck sql: a query over runs, as a table, CSV or JSON. */
 #include "json.h"
 #include "options.h"
+#include "reading.h"
 #include "terminal.h"
 
 #include "tapedeck/sql.h"
@@ -35,6 +36,7 @@ static const char help[] =
     "  --tables      print all tables with their columns\n"
     "  --json        a list of objects; NaN and infinity are null\n"
     "  --csv         with a header, quoted as RFC 4180 has it\n"
+    "  --rank N      of trainings of several processes, what this one recorded\n"
     "  --seconds S   of processor time that the statement may take (default 60)\n"
     "\n"
     "Exit status 1 when the statement failed, or when something of a run could not be read: rows "
@@ -310,10 +312,11 @@ static int run_statement(const char *const *runs, size_t count, const char *stat
 
 static int run(int count, char **arguments) {
     bool json = false, csv = false, list = false;
-    const char *seconds_text = NULL;
+    const char *seconds_text = NULL, *rank = NULL;
     const option options[] = {{.name = "json", .flag = &json},
                               {.name = "csv", .flag = &csv},
                               {.name = "tables", .flag = &list},
+                              {.name = "rank", .text = &rank},
                               {.name = "seconds", .text = &seconds_text}};
     if (!parse_options(&command_sql, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -332,6 +335,9 @@ static int run(int count, char **arguments) {
     }
     if (count < 2) {
         return misuse(&command_sql, "expected runs and then a statement");
+    }
+    if (!choose_rank(&command_sql, rank, count - 1, (const char **)arguments)) {
+        return EXIT_BAD;
     }
     return run_statement((const char *const *)arguments, (size_t)count - 1, arguments[count - 1],
                          seconds, json, csv);

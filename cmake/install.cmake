@@ -84,7 +84,7 @@ endif()
 
 # What the help and the README speak of.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tapedeck/docs COMPONENT program
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "screens" EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.webp")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tapedeck COMPONENT program
         PATTERN "CMakeLists.txt" EXCLUDE PATTERN ".gitignore" EXCLUDE
         REGEX "/(runs|__pycache__|pictures|mnist/data)$" EXCLUDE REGEX "\\.(npy|npz|csv)$" EXCLUDE) # what running them leaves

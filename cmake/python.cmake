@@ -32,7 +32,7 @@ set_target_properties(python_native PROPERTIES OUTPUT_NAME _native PREFIX "" SUF
 target_include_directories(python_native PRIVATE ${CMAKE_SOURCE_DIR}/include)
 target_include_directories(python_native SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
 target_link_libraries(python_native PRIVATE td_flags Threads::Threads PkgConfig::SQLITE PkgConfig::PNG
-                      PkgConfig::ZLIB PkgConfig::JANSSON m ${CMAKE_DL_LIBS})
+                      PkgConfig::ZLIB PkgConfig::YAML PkgConfig::JANSSON m ${CMAKE_DL_LIBS})
 target_link_options(python_native PRIVATE
                     LINKER:--version-script=${CMAKE_SOURCE_DIR}/python/src/exports.map)
 

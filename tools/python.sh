@@ -57,6 +57,8 @@ command_interop() {
     build_preset release "$(release_target)" python_native onnx_test_backend onnx_test_gradients || exit 1
     environment torch-2.4
     interop tests/interop/test_torch.py
+    environment trackers
+    interop tests/interop/trackers.py
     environment requirements
     packages
     interop ${1:+"$1"}

@@ -15,6 +15,7 @@ import { mediaPage } from "./media.js";
 import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
+import { ranksPage } from "./ranks.js";
 import { findingCount } from "./verdict.js";
 
 const pages = [
@@ -28,6 +29,7 @@ const pages = [
     comparePage,
     findingsPage,
     recorderPage,
+    ranksPage,
 ];
 const all = [runsPage, ...pages];
 
@@ -93,14 +95,16 @@ function drawHeader() {
             ? el(
                   "nav",
                   { "aria-label": "pages" },
-                  pages.map((page) =>
-                      el(
-                          "a",
-                          { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
-                          page.title,
-                          page === findingsPage ? findingCount(run) : "",
+                  pages
+                      .filter((page) => !page.isFor || page.isFor(run))
+                      .map((page) =>
+                          el(
+                              "a",
+                              { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
+                              page.title,
+                              page === findingsPage ? findingCount(run) : "",
+                          ),
                       ),
-                  ),
               )
             : "",
         el(

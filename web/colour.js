@@ -3,6 +3,7 @@
 
 const viridis = "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725";
 const cividis = "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838";
+const signedOnDark = "c9bdf2 9b87dd 7059b8 4a3c80 2c2a45 1d2025 3d2c1c 73490f b06a12 e0922f ffc677"; // zero is dark
 const signed = "2d004b 542788 8073ac b2abd2 e6e6ee f7f7f7 fbe6cf fdb863 e08214 b35806 7f3b08";
 
 function parse(text) {
@@ -23,7 +24,12 @@ function table(text) {
     return made;
 }
 
-export const scales = { viridis: table(viridis), cividis: table(cividis), signed: table(signed) };
+export const scales = {
+    viridis: table(viridis),
+    cividis: table(cividis),
+    signed: table(signed),
+    signedOnDark: table(signedOnDark),
+};
 export const BAD = [255, 0, 144];
 export const BAD_TEXT = "#ff0090";
 const darkness = matchMedia("(prefers-color-scheme: dark)");
@@ -49,7 +55,8 @@ export function css(scale, share) {
 export function colouring(low, high, least, name) {
     if (low < 0 && high > 0) {
         const most = Math.max(-low, high);
-        return { kind: "signed", scale: scales.signed, low: -most, high: most, share: (v) => 0.5 + v / most / 2 };
+        const both = isDark() ? scales.signedOnDark : scales.signed;
+        return { kind: "signed", scale: both, low: -most, high: most, share: (v) => 0.5 + v / most / 2 };
     }
     const scale = scales[name || "viridis"];
     if (low >= 0 && high > 0 && least > 0 && high / least > 30) {

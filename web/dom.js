@@ -102,7 +102,7 @@ export function message(title, ...lines) {
 }
 
 export function code(text) {
-    return el("pre", { class: "code" }, text);
+    return el("pre", { class: "code", tabindex: 0 }, text);
 }
 
 export function copy(text, node) {

@@ -66,7 +66,7 @@ function confusion(rows, names, chosen, onchoose) {
                     el(
                         "tr",
                         {},
-                        el("th", {}),
+                        el("td", {}),
                         names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
                     ),
                 ),

@@ -21,7 +21,12 @@ function frame(signal, body) {
 
 function textPanel(context, signal) {
     const log = isLog(signal),
-        box = el("pre", { class: log ? "code log" : "code text", tabindex: 0, "aria-label": signal.name.slice(0, 80) }),
+        box = el("pre", {
+            class: log ? "code log" : "code text",
+            tabindex: 0,
+            role: "region",
+            "aria-label": signal.name.slice(0, 80),
+        }),
         { at, element } = frame(signal, box);
     return {
         element,

@@ -120,7 +120,6 @@ function drawBox(layer, at, onselect, onopen) {
             class: layer.members ? "node folded" : "node",
             tabindex: 0,
             role: "button",
-            "aria-label": layer.name.slice(0, 80),
             onclick: onselect,
             ondblclick: onopen,
             onkeydown: (event) => event.key === "Enter" && onopen(),

@@ -217,6 +217,17 @@ async function fetchPart(run, signals, stat, from, to, points) {
 // Rows of a heat map: { values, bad, from, to, before } each, one number a column. bad counts records that were
 // not finite, -1 where nothing was recorded; from and to are the first and last step that the value is of. before
 // is the last record before the first column: { value, bad, from, to }.
+// A signal (id 0: the time of a step) over time, a row for each rank; bad: where its first value is that is not finite.
+export async function fetchRanks(run, signal, stat, from, to, columns) {
+    const { head, data } = await binary("ranks", { run, signal, stat: stat || "", from, to, columns });
+    const width = head.columns + 1,
+        rows = head.ranks.map((rank, i) => {
+            const part = (k) => data.slice((4 * i + k) * width, (4 * i + k + 1) * width);
+            return { ...heatRow(part(0), part(1), part(2), part(3)), rank };
+        });
+    return { rows, bad: head.bad, whole: head.whole };
+}
+
 export async function fetchHeat(run, signals, stat, from, to, columns) {
     if (isReport) {
         return (await fetchSeries(run, signals, stat)).map((series) => heatOf(series, from, to, columns));

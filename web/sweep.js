@@ -1,7 +1,7 @@
 // Many runs at once: parallel coordinates over settings and metrics, and a metric against a setting.
 import { choice, el, nameText, replace, svg } from "./dom.js";
 import { isBad, short, ticks, tickText } from "./format.js";
-import { categories, css, scales } from "./colour.js";
+import { categories, css, isDark, scales } from "./colour.js";
 import { go, set, value } from "./state.js";
 
 const TALL = 250,
@@ -45,7 +45,9 @@ function badNumber(v) {
 
 function colourOf(axis, run) {
     const v = axis?.column.of(run);
-    return v === undefined || v === "" || badNumber(v) ? null : css(scales.viridis, 0.92 * axis.share(v));
+    return v === undefined || v === "" || badNumber(v)
+        ? null
+        : css(scales.viridis, isDark() ? 0.25 + 0.75 * axis.share(v) : 0.92 * axis.share(v));
 }
 
 function pick(runs, label, key, columns, fallback) {

@@ -113,7 +113,7 @@ function numbers(tensor, top, left) {
                 el(
                     "tr",
                     {},
-                    el("th", {}),
+                    el("td", {}),
                     index(columns).map((c) => el("th", {}, String(left + c))),
                 ),
             ),

@@ -305,7 +305,8 @@ typedef struct td_rank {
 
 enum { TD_RANK_TEXT_SIZE = 512 };
 /* What the environment says: torchrun (and what sets RANK and WORLD_SIZE as it does), Slurm's srun,
- * OpenMPI, MPICH. False when it names no process, or a single one. launch is in text. */
+ * OpenMPI, MPICH. False when it names no process, or a single one. launch is in text: the variable TAPEDECK_RUN, or
+ * what the starter sets. */
 TD_API bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]);
 
 typedef struct td_deck_options {

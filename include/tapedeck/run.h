@@ -23,7 +23,8 @@ extern "C" {
 
 typedef struct td_run td_run;
 
-/* path: the folder, or run.db or an event file in it. NULL on failure: TD_NOT_FOUND when it is
+/* path: the folder, or run.db or an event file in it. A folder that several processes wrote is read as one run
+ * (docs/distributed.md); FOLDER/rank-00003 is what rank 3 recorded, in all attempts. NULL on failure: TD_NOT_FOUND when it is
  * neither kind of run, TD_FORMAT when its database cannot be read at all. */
 TD_API td_run *td_run_open(const char *path, td_error *error);
 /* Accepts NULL. */
@@ -170,6 +171,40 @@ TD_API double td_run_best(const td_run_signal *signal, const td_extremes *extrem
 /* The metrics that say most about a run, loss and accuracy first: their indices among its signals;
  * how many, at most `most`. */
 TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most);
+
+/* ---- Ranks ---------------------------------------------------------------------------------- */
+
+/* A process that wrote a part of the run, of one attempt. Valid until td_run_refresh or td_run_close. */
+typedef struct td_run_rank {
+    int64_t rank, attempt; /* from 0; from 1 */
+    int64_t node, local_rank;
+    int64_t last_step; /* that it recorded; 0: none */
+    td_run_state state;
+    const char *folder; /* below the run's: "rank-00003" */
+    const char *mesh;   /* "dp=0,tp=1", or "" */
+} td_run_rank;
+
+/* How many there are; 0 when one process wrote the run. By attempt and rank. */
+TD_API size_t td_run_rank_count(const td_run *run);
+/* NULL when index is not below the count. */
+TD_API const td_run_rank *td_run_rank_at(const td_run *run, size_t index);
+
+/* A signal at one step, over the ranks that recorded it, also where they hold copies. NaN is in none of min, mean
+ * and max; a rank is -1 when there is none. */
+typedef struct td_spread {
+    int64_t step, ranks; /* how many recorded it */
+    double min, mean, max;
+    int64_t min_rank, max_rank;
+    int64_t nonfinite_rank; /* the first of those with NaN or infinities */
+} td_spread;
+
+/* As td_run_values. 0 when one process wrote the run. */
+TD_API size_t td_run_spread(td_run *run, const td_run_signal *signal, const char *statistic,
+                            int64_t first, int64_t last, td_spread *spread, size_t max);
+/* As td_run_values, of what one rank recorded; signal NULL: when its steps ended, in seconds since 1970. */
+TD_API size_t td_run_rank_values(td_run *run, int64_t rank, const td_run_signal *signal,
+                                 const char *statistic, int64_t first, int64_t last,
+                                 td_run_value *values, size_t max);
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
@@ -346,6 +381,12 @@ typedef struct td_exported {
  * when out is taken, TD_NOT_FOUND when there is no run. */
 TD_API TD_NODISCARD td_status td_run_export(const char *from, const td_export_options *options,
                                             td_exported *exported, td_error *error);
+/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-offline:FOLDER" or
+ * "tensorboard:FOLDER". Of options only what, steps and problem count; it may be NULL, and so may exported. TD_INVALID
+ * for another target. */
+TD_API TD_NODISCARD td_status td_run_push(const char *run, const char *to,
+                                          const td_export_options *options, td_exported *exported,
+                                          td_error *error);
 
 #ifdef __cplusplus
 }

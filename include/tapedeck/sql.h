@@ -10,7 +10,7 @@
  *     td_sql_close(sql);
  *
  * A statement sees the tables that docs/sql.md lists: runs, signals, steps, scalars, stats,
- * histograms, tensors, examples, texts, findings, events, config, notes and environment. Each has a column `run`. (pragma_table_list
+ * histograms, tensors, examples, texts, findings, events, config, notes, environment, ranks and spread. Each has a column `run`. (pragma_table_list
  * and pragma_table_info name them, also without any run.) It never sees a run's database itself: rows come through the same checks as everything else that is
  * read of a run, so a hostile run.db stays harmless. A statement that is not a query is refused.
  *

@@ -233,6 +233,59 @@ static PyObject *run_findings(PyObject *object, PyObject *unused) {
     return listed(list, list ? td_run_findings(run, add_finding, list, &error) : TD_MEMORY, &error);
 }
 
+/* ---- Ranks ---------------------------------------------------------------------------------- */
+
+static PyObject *run_ranks(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = tdpy_run_opened(object);
+    PyObject *list = run ? PyList_New(0) : NULL;
+    td_error error = {0};
+    td_status status = list ? TD_OK : TD_MEMORY;
+    const td_run_rank *rank;
+    for (size_t i = 0; !status && (rank = td_run_rank_at(run, i)); i++) {
+        status = add_item(
+            list,
+            Py_BuildValue("{sLsLsLsLsLssssss}", "rank", (long long)rank->rank, "attempt",
+                          (long long)rank->attempt, "node", (long long)rank->node, "local_rank",
+                          (long long)rank->local_rank, "last_step", (long long)rank->last_step,
+                          "state", td_run_state_name(rank->state), "mesh", rank->mesh, "folder",
+                          rank->folder),
+            &error);
+    }
+    return listed(list, status, &error);
+}
+
+/* All steps as the bytes of td_spread, whose members have 8 bytes each. */
+static PyObject *run_spread(PyObject *object, PyObject *arguments) {
+    enum { AT_ONCE = 4096 };
+    td_run *run = tdpy_run_opened(object);
+    const char *name, *statistic;
+    if (!run || !PyArg_ParseTuple(arguments, "sz", &name, &statistic)) {
+        return NULL;
+    }
+    const td_run_signal *signal = td_run_signal_find(run, name);
+    td_spread *all = NULL;
+    size_t used = 0, count = 0;
+    int64_t first = INT64_MIN;
+    do {
+        td_spread *grown = realloc(all, (used + AT_ONCE) * sizeof *all);
+        if (!grown) {
+            free(all);
+            return PyErr_NoMemory();
+        }
+        all = grown;
+        count = signal
+                    ? td_run_spread(run, signal, statistic, first, INT64_MAX, all + used, AT_ONCE)
+                    : 0;
+        used += count;
+        first = used ? all[used - 1].step + 1 : 0;
+    } while (count == AT_ONCE);
+    PyObject *bytes =
+        PyBytes_FromStringAndSize((const char *)all, (Py_ssize_t)(used * sizeof *all));
+    free(all);
+    return bytes;
+}
+
 /* ---- Columns -------------------------------------------------------------------------------- */
 
 /* Every record is a row of doubles and integers of 8 bytes: epoch, step, wall time, then the value,
@@ -475,6 +528,8 @@ bool tdpy_run_add(PyObject *module) {
         {"notes", run_notes, METH_VARARGS, "td_run_notes"},
         {"events", run_events, METH_NOARGS, "td_run_events"},
         {"findings", run_findings, METH_NOARGS, "td_run_findings"},
+        {"ranks", run_ranks, METH_NOARGS, "td_run_rank_at, of each"},
+        {"spread", run_spread, METH_VARARGS, "spread(name, statistic): td_run_spread as bytes"},
         {"table", run_table, METH_VARARGS, "Scalars or statistics as bytes of a table."},
         {"places", run_places, METH_O, "(step, file, record) of every tensor of a signal"},
         {"arrow", tdpy_run_arrow, METH_VARARGS, "arrow(what, form, values=None): an Arrow stream"},

@@ -28,6 +28,7 @@ _NAMES = ["Deck", "Diagnosis", "Error", "Finding", "RecordingWarning", "Run", "S
 # Names that are looked up when they are first used: where each is, and what it needs (one of these is enough).
 _LATER: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
     "watch": ("._torch", "watch", ("torch",)),
+    "diagnose": ("._trials", "diagnose", ("torch",)),
     "Recorder": ("._keras", "Recorder", ("keras",)),
     "tape": ("._keras", "tape", ("keras",)),
     "grad": ("._grad", "grad", ("numpy",)),
@@ -49,11 +50,12 @@ if TYPE_CHECKING:
     from ._keras import Recorder, tape
     from ._session import Audio, Histogram, Image, Session, Table, finish, init, log
     from ._torch import watch
+    from ._trials import diagnose
     from ._weights import weights
 
     __all__ = [
         "Deck", "Diagnosis", "Error", "Finding", "RecordingWarning", "Run", "Signal", "runs",
-        "Recorder", "grad", "layer_loss", "tape", "watch", "weights",
+        "Recorder", "diagnose", "grad", "layer_loss", "tape", "watch", "weights",
         "Audio", "Histogram", "Image", "Session", "Table", "finish", "init", "log",
     ]
 

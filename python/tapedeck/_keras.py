@@ -15,6 +15,7 @@ import keras
 
 from ._groups import default_tracks, sinks_of
 from ._guard import guarded
+from ._keras_loop import KerasLoop
 from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _telling
 from ._keras_steps import STEPS
 from ._options import DeckOptions, TrackOptions
@@ -93,6 +94,7 @@ class Recorder(keras.callbacks.Callback):
         self._in_fit = self._gave_up = False
         self._begin = 0
         self._epoch_offset: int | None = None  # of a deck that has seen epochs before
+        self._loop: KerasLoop | None = None
 
     @property
     def folder(self) -> str:
@@ -108,6 +110,7 @@ class Recorder(keras.callbacks.Callback):
             self._end("interrupted")  # by an exception in an earlier fit
         self._in_fit, self._epoch_offset = True, None
         self.attach(self.model)
+        self._loop = KerasLoop(self.deck, self.model, self._signals.prefix)
 
     @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -124,6 +127,8 @@ class Recorder(keras.callbacks.Callback):
             batches = self.params.get("steps")
             if batches:
                 self.deck.begin(last=batch + 1 >= batches)
+            if self._loop is not None:
+                self._loop.before_batch()
 
     @guarded
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -132,6 +137,8 @@ class Recorder(keras.callbacks.Callback):
             last = min(batch, batches - 1) if batches else batch
             self._trained = self.deck.steps + max(1, last - self._begin + 1)
             self._open = True
+            if self._loop is not None:
+                self._loop.after_batch(self._trained - self.deck.steps, logs)
 
     @guarded
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -146,6 +153,8 @@ class Recorder(keras.callbacks.Callback):
                 self.deck._native.scalar(name, value)
             self.deck._native.scalar_of_epoch(name, value)
         self._signals.logged.clear()
+        if self._loop is not None:
+            self._loop.end_epoch()
         self._close_step(last=True)
         self.deck.epoch = (self._epoch_offset or 0) + epoch + 2
 
@@ -153,6 +162,8 @@ class Recorder(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         self._in_fit = False
         if self._attached is not None:
+            if self._loop is not None:
+                self._loop.finish()
             self._end()
 
     # ---- the deck -------------------------------------------------------------------------------

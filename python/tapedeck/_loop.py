@@ -24,6 +24,8 @@ from . import _observe
 from ._layers import EagerHook, Handle
 from ._loop_batches import Batches, Labels
 from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
+from ._loop_examples import Examples
+from ._loop_modes import Modes
 from ._loop_parameters import FIRST_UPDATES, Parameters
 from ._loop_setup import Setup
 from ._scaler import ModelScaler
@@ -62,11 +64,13 @@ class Loop:
         self.parameters = Parameters(self)
         self.batches = Batches(self)
         self.labels = Labels(self)
+        self.examples = Examples(self)
         self.clipping = Clipping(self)
         self.schedule = Schedule(self)
         self.scaling = Scaling(self)
         self.validation = Validation(self)
         self.setup = Setup(self)
+        self.modes = Modes(self)
         self.handles: list[Any] = [
             register_optimizer_step_pre_hook(EagerHook(self.guard(self.before_update))),
             register_optimizer_step_post_hook(EagerHook(self.guard(self.after_update))),
@@ -115,7 +119,9 @@ class Loop:
             self.parameters.stop()
             self.batches.stop()
             self.labels.stop()
+            self.examples.stop()
             self.setup.stop()
+            self.modes.stop()
             for handle in self.handles:
                 handle.remove()
             self.handles = []
@@ -139,6 +145,8 @@ class Loop:
     def write_last(self) -> None:
         self.scaling.look_at_scaler()
         self.schedule.look_at_scheduler()
+        self.examples.end_validation()
+        self.examples.write_neighbours()
         if self.updates:
             self.parameters.write()
             self.setup.write()
@@ -178,9 +186,11 @@ class Loop:
     # ---- what PyTorch's hooks call --------------------------------------------------------------
 
     def before_forward(self, arguments: Any, named: Any) -> None:
+        self.modes.before_forward()
         if not torch.is_grad_enabled():
             self.validation.before_forward(arguments, named)
             return
+        self.examples.end_validation()
         self.scaling.look_at_scaler()
         self.batches.before_forward(arguments, named)
 
@@ -190,6 +200,7 @@ class Loop:
         if self.has(optimizer):
             self.schedule.look_at_scheduler()
             self.setup.before_update(optimizer)
+            self.modes.before_update(optimizer)
         self.parameters.before_update(optimizer)
 
     def after_update(self, optimizer: Any, *_: Any) -> None:
@@ -202,6 +213,7 @@ class Loop:
         self.batches.after_update()
         self.labels.after_update()
         self.setup.after_update()
+        self.modes.after_update()
         self.schedule.after_update(optimizer)
         if self.kinds and not self.model.training:
             self.count("evaluating", kinds=self.kinds)

@@ -155,15 +155,23 @@ class Labels:
             return  # places in the batch, as contrastive losses have them
         self.compare(batch, target)
 
-    def compare(self, batch: torch.Tensor, target: torch.Tensor) -> None:
-        loop = self.loop
-        fact = loop.facts.setdefault("labels", {"again": 0, "changed": 0})
+    def followed(self, batch: torch.Tensor) -> list[tuple[int, int]]:
+        """Examples of a batch that belong to the eighth: their rows and fingerprints."""
         columns = _fingerprint.spread(batch.reshape(len(batch), -1), _COLUMNS)
         keys = columns[:, :64].double().sum(1)
         if self.threshold is None:
             self.threshold = float(keys.kthvalue(min(len(keys), max(4, len(keys) // 8))).values)
-        for i in (keys <= self.threshold).nonzero().flatten().tolist():
-            example = _fingerprint.digest(_fingerprint.bytes_of(columns[i]))
+        rows = (keys <= self.threshold).nonzero().flatten().tolist()
+        return [(i, _fingerprint.digest(_fingerprint.bytes_of(columns[i]))) for i in rows]
+
+    def marks_of(self, batch: torch.Tensor) -> list[int]:
+        """Fingerprints of other examples that would be followed; none before training has begun."""
+        return [mark for _, mark in self.followed(batch.detach())] if self.pairs else []
+
+    def compare(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+        loop = self.loop
+        fact = loop.facts.setdefault("labels", {"again": 0, "changed": 0})
+        for i, example in self.followed(batch):
             label = _fingerprint.digest(_fingerprint.bytes_of(target[i]))
             known, seen = self.pairs.get(example, (None, 0))
             if known is None:

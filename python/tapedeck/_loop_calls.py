@@ -196,7 +196,9 @@ class Validation:
         if loop.model.training:
             fact.setdefault("since", loop.step)
             fact["training"] += 1
-        elif self.mode is None and loop.outer is loop.model and self.passes <= _EVALUATION_PASSES:
+            return
+        loop.examples.see_validation(first_tensor((arguments, named)))
+        if self.mode is None and loop.outer is loop.model and self.passes <= _EVALUATION_PASSES:
             self.stop()
             if self.draws:
                 self.passes = _EVALUATION_PASSES + 1

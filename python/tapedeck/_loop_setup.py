@@ -41,6 +41,8 @@ class Setup:
         self.frozen = _frozen_layers(loop.model)
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
         self.ratios: list[float] = []
+        self.watched: torch.Tensor | None = None  # a weight that nothing but updates should change
+        self.left: tuple[torch.Tensor, torch.Tensor] | None = None  # as the last update left it
         self.classes = [0] * _CLASSES
         self.purity, self.batches = 0.0, 0
         self.is_pure_sequence = True  # one batch with classes for each update
@@ -48,7 +50,7 @@ class Setup:
         self.write_start()
 
     def stop(self) -> None:
-        self.batch = None
+        self.batch = self.watched = self.left = None
         self.before = []
 
     @property
@@ -106,6 +108,7 @@ class Setup:
             _widen(fact, target)
             fact["whole"] = fact["whole"] and not target.is_floating_point()
         self.see_classes(batch, target)
+        self.loop.examples.see_training(batch, target)
 
     def see_classes(self, batch: torch.Tensor, target: torch.Tensor) -> None:
         if target.is_floating_point() or target.dim() != 1 or len(target) != batch.shape[0] or len(target) < 4 \
@@ -141,6 +144,10 @@ class Setup:
     def before_update(self, optimizer: Any) -> None:
         self.before = []
         updates = self.loop.updates
+        if self.left is not None:
+            (weight, values), self.left = self.left, None
+            if bool(((sample(weight) != values) & (values == values)).any()):  # NaN differs from itself
+                self.loop.count("moved")
         if updates == 0:
             self.see_options(optimizer)
         if updates < FIRST_UPDATES or updates % _RATIO_PERIOD == 0:
@@ -165,7 +172,11 @@ class Setup:
             step = float((sample(p) - before).norm())
             if size > 0 and math.isfinite(step):
                 ratios.append(step / size)
+        if self.before and loop.updates < _LABELLED_UPDATES:
+            self.watched = self.before[0][0]
         self.before = []
+        if self.watched is not None:
+            self.left = (self.watched, sample(self.watched).clone()) if loop.updates < _LABELLED_UPDATES else None
         if ratios:
             self.ratios.append(statistics.median(ratios))
         if loop.updates <= FIRST_UPDATES or loop.updates % _RATIO_PERIOD == 0:
@@ -236,10 +247,24 @@ def _fan_in(weight: torch.Tensor) -> int:
     return max(1, weight[0].numel())
 
 
+def _wide_recurrences(model: torch.nn.Module) -> list[tuple[str, float]]:
+    """Recurrent weights that make a state grow from step to step: a matrix of deviation 1 / sqrt(inputs) keeps its size."""
+    found = []
+    for name, module in model.named_modules():
+        for key, weight in module._parameters.items() if isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) else ():
+            if weight is not None and key.startswith("weight_hh") and not is_lazy(weight) and weight.device.type != "meta":
+                times = float(sample(weight).double().std()) * math.sqrt(weight.shape[1])
+                if times > 2.5:
+                    found.append((f"{name}.{key}" if name else key, times))
+    return found
+
+
 def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
     """Layers that start with equal weights, or with much larger ones than keep the size of a signal (He: sqrt(2 / inputs))."""
     weights = _weights_of_layers(model)
-    equal, wide, ratio, value = [], [], 0.0, 0.0
+    recurrent = _wide_recurrences(model)
+    equal, wide, value = [], [name for name, _ in recurrent], 0.0
+    ratio = max((times for _, times in recurrent), default=0.0)
     for name, weight in weights:
         some = sample(weight)
         deviation = float(some.double().std())

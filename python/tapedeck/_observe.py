@@ -117,6 +117,16 @@ def _step_scheduler(observation: Observation, original: Any) -> Any:
 _scheduler_depth = 0
 
 
+def _compute_loss(observation: Observation, original: Any) -> Any:
+    def compute(*arguments: Any, **named: Any) -> Any:
+        result = original(*arguments, **named)
+        observation.notify(arguments[0] if arguments else named.get("input"),
+                           arguments[1] if len(arguments) > 1 else named.get("target"))
+        return result
+
+    return compute
+
+
 def _scale_loss(observation: Observation, original: Any) -> Any:
     def scale(self: Any, *arguments: Any, **named: Any) -> Any:
         observation.notify(self)
@@ -155,6 +165,7 @@ clipping = Observation(_find_clipping)  # (kind, limit, norm or None, parameters
 backward = Observation(lambda: [(torch.autograd, "backward", _backward)])  # (tensors), before the pass
 loader = Observation(lambda: [(DataLoader, "__iter__", _iterate)])  # (loader), before the iterator is made
 scheduler = Observation(_find_schedulers)  # (scheduler), after its step
+losses = Observation(lambda: [(torch.nn.functional, name, _compute_loss) for name in ("cross_entropy", "nll_loss")])  # (outputs, target)
 scaling = Observation(_find_scaler)  # (scaler), before it scales a loss
 
 

@@ -23,7 +23,7 @@ class Sampler:
         deck.track("prediction", every=every, every_epochs=self.every_epochs, form="rows", to=to)
 
     def before_step(self) -> bool:
-        step = self.deck.steps + 1
+        step = self.deck._closing
         by_epoch = self.every_epochs and self.deck._ends_epoch and self.deck.epoch % self.every_epochs == 0
         if by_epoch or (self.every and step % self.every == 0):
             self.draw()
@@ -53,12 +53,13 @@ def _model_of(deck: Any) -> Any:
     def predict(x: Any) -> Any:
         import torch
 
-        training = model.training
+        modes = [(module, module.training) for module in model.modules()]  # layers may be frozen in evaluation mode
         model.eval()
         try:
             with torch.no_grad():
                 return model(torch.as_tensor(x))
         finally:
-            model.train(training)
+            for module, training in modes:
+                module.training = training
 
     return predict

@@ -231,13 +231,14 @@ class Deck:
         given. The writer thread does it, and nothing waits for it; what fails is reported by `flush` and `finish`.
 
         >>> deck.alert("nan(*) > 0 or loss > 10", run=["mail", "-s", "look at this run", "me@example.org"])
-        >>> deck.alert(webhook="$ALERTS")             # the environment variable with the address
+        >>> deck.alert(webhook="$ALERTS")     # doctest: +SKIP
 
         Args:
             when: as of `track`.
             run: a program and its arguments, started without a shell. Its standard input is a line of JSON: text, run,
                 cause, message, epoch, step, time.
-            webhook: an ``http`` or ``https`` address that the JSON is sent to, by the program ``curl``.
+            webhook: an ``http`` or ``https`` address that the JSON is sent to, by the program ``curl``; or ``$NAME``, the
+                environment variable that has it.
         """
         if run is not None and (isinstance(run, str) or not all(isinstance(word, str) for word in run)):
             raise TypeError("run is a list of words, [\"program\", \"argument\"]: it is started without a shell")
@@ -586,7 +587,7 @@ class Deck:
 
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
-        to: Names = "csv,print",
+        to: Names = "csv,print,sqlite",
     ) -> None:
         """Records a random sample of a validation set as ``prediction``, true labels beside predictions.
 

@@ -32,6 +32,10 @@ _STATS = _VALUE[:3] + [
 ]
 
 
+_SPREAD = [("step", "<i8"), ("ranks", "<i8"), ("min", "<f8"), ("mean", "<f8"), ("max", "<f8"),
+           ("min_rank", "<i8"), ("max_rank", "<i8"), ("nonfinite_rank", "<i8")]
+
+
 def _pandas(what: str) -> Any:
     try:
         import pandas
@@ -142,6 +146,21 @@ class Signal:
             return pandas.Series(table["value"], index=pandas.Index(table["step"], name="step"), name=self.name)
         return self.stats
 
+    def spread(self, statistic: str | None = None) -> "numpy.ndarray":
+        """Of a training of several processes, how far they are apart at each step: an array with the fields step, ranks
+        (how many recorded it), min, mean, max, min_rank, max_rank, and nonfinite_rank (the first rank with NaN or
+        infinities, or -1). Of a tensor give the statistic, ``"norm"`` for example.
+
+        >>> run["loss"].spread()["max_rank"]              # doctest: +SKIP
+        """
+        import numpy
+
+        if not self._run.ranks:
+            raise ValueError(f"{self._run.name} has no ranks: one process wrote it")
+        if statistic is None and "scalar" not in self.forms:
+            statistic = "norm"
+        return numpy.frombuffer(self._run._native.spread(self.name, statistic), dtype=_SPREAD)
+
     def at(self, step: int | None = None, form: str | None = None) -> Any:
         """What was recorded at this step, or last before it (by default: last of all).
 
@@ -245,10 +264,17 @@ class Run(Mapping[str, Signal]):
     >>> run["conv2.output"].at(1200)
     >>> run["conv2.output"].array().shape
     >>> run.config, run.events, run.diagnose().findings
+
+    A training of several processes is one run, whose ranks are merged; `rank` reads what one of them recorded.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._native = _native.Run(os.fspath(path))
+    def __init__(self, path: str | os.PathLike[str], rank: int | None = None) -> None:
+        if rank is not None:
+            if not _native.Run(os.fspath(path)).ranks():
+                raise ValueError(f"{path} has no ranks: one process wrote it")
+            path = os.path.join(path, f"rank-{rank:05}")
+        self._path = os.fspath(path)
+        self._native = _native.Run(self._path)
         self._signals: dict[str, Signal] = {}
         self._load()
 
@@ -288,6 +314,12 @@ class Run(Mapping[str, Signal]):
     def state(self) -> str:
         """``running``, ``finished``, ``interrupted``, ``failed``, ``crashed`` or ``unknown``."""
         return self._about["state"]
+
+    @property
+    def ranks(self) -> list[dict[str, Any]]:
+        """The processes that wrote the run, by attempt and rank: rank, attempt, node, local_rank, last_step, state, mesh and
+        folder of each. Empty when one process wrote it."""
+        return self._native.ranks()
 
     @property
     def steps(self) -> int:
@@ -348,7 +380,7 @@ class Run(Mapping[str, Signal]):
             seconds: that trials may take.
             keep: write the findings into the run; `findings` then has them.
         """
-        command = [_program(), "diagnose", self.folder, "--json", "--seconds", str(seconds)]
+        command = [_program(), "diagnose", self._path, "--json", "--seconds", str(seconds)]
         for option, value in (("--only", only), ("--ignore", ignore)):
             command += [option, listed(value) or ""] if value is not None else []
         command += ([] if trial else ["--no-trial"]) + ([] if keep else ["--no-keep"])
@@ -480,7 +512,8 @@ def runs(folder: str | os.PathLike[str] = "runs") -> "pandas.DataFrame":
     rows = []
     for path, names, files in os.walk(folder):
         names.sort()
-        if "run.db" in files:
+        ranks = [name for name in names if name.startswith("rank-")]
+        if "run.db" in files or any(os.path.exists(os.path.join(path, rank, "run.db")) for rank in ranks):
             names.clear()
             rows.append(_row(Run(path)))
     columns = ["name", "folder", "state", "started", "epoch", "steps", "title", "group", "tags"]

@@ -14,7 +14,7 @@ from test_replay import EXPERIMENTS, Experiments
 
 SEED = int(os.environ.get("TD_SEED", "29"))
 SLOW = bool(os.environ.get("TD_SANITIZE"))
-PAIRS = int(os.environ.get("TD_PAIRS", "1" if SLOW else "8"))  # of each of the five kinds of difference
+PAIRS = int(os.environ.get("TD_PAIRS", "1" if SLOW else "3"))  # of each of the five kinds of difference
 
 # All that operations put out, to be searched with NumPy for the first difference.
 RECORD = """

@@ -89,6 +89,7 @@ class Json(Case):
         self.check("assert", "assert", "runs/small", "loss < 100 and not nan(*)")
         self.check("sql", "sql", "runs", "select * from stats")
         self.check("export", "export", "runs/small", "--to", "csv", "--out", "exported")
+        self.check("push", "push", "runs/small", "mlflow:mlruns")
         self.write("data.csv", "x1,x2,label\n" + "".join(f"0.{i},0.{9 - i},{i % 2}\n" for i in range(1, 9)))
         self.check("evaluate", "evaluate", "runs/small", "data.csv", "--label", "label")
         self.check("gradients", "gradients", "runs/small", "data.csv", "--label", "label", lines=True)

@@ -1,5 +1,6 @@
 """`tapedeck origin`: the operation that made the first number that is not finite; the rows behind a spike."""
 import json
+import os
 import unittest
 
 import numpy as np
@@ -223,6 +224,9 @@ class Origin(Case):
         self.run_program("origin", "runs/small", "--what", "spikes", status=2)
         self.run_program("origin", "runs/small", "loss > 3", status=2)
         self.run_program("origin", "runs/none", status=1)
+        os.remove(self.path("runs", "small", "experiment.yaml"))
+        done = self.run_program("origin", "runs/small", status=1)
+        self.assertIn("only steps of `tapedeck train` can be executed again", done.stderr)
 
     def test_nothing_is_written(self):
         self.x[19, 1] = np.nan
@@ -234,7 +238,6 @@ class Origin(Case):
         self.assertEqual(self.contents(), before)
 
     def contents(self):
-        import os
         return {os.path.join(folder, file): self.bytes(folder, file)
                 for folder, _, files in os.walk(self.path("runs")) for file in files if not file.startswith("run.db-")}
 

@@ -11,8 +11,8 @@ import numpy as np
 from program import Case, DIGITS, SMALL
 
 SEED = int(os.environ.get("TD_SEED", "29"))
-# Each kind of run twice in a build with sanitizers, which are slow.
-WINDOWS = int(os.environ.get("TD_WINDOWS", "16" if os.environ.get("TD_SANITIZE") else "200"))
+# Each kind of run twice in a build with sanitizers, which are slow; TD_WINDOWS=200 for more.
+WINDOWS = int(os.environ.get("TD_WINDOWS", "16" if os.environ.get("TD_SANITIZE") else "40"))
 
 # Whatever makes a step depend on more than its number: dropout, moving averages, augmentation, shuffling,
 # schedules, validation that lowers the rate, clipping.

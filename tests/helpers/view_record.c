@@ -1,6 +1,7 @@
 /* Records runs for the viewer's tests: view_record FOLDER KIND, KIND one of
  *   hostile    names that are markup, 10 kB long, or turn the text around; NaN and infinities
  *   many       a thousand metrics and three hundred layers
+ *   layers     a thousand layers with five signals each
  *   types      a tensor of each element type, with values that its neighbours would read otherwise
  *   odd        numbers that are easily shown as something else: NaN and infinite metrics and predictions, dead
  *              units, tensors that are mostly zero, slices of very different size, records far apart
@@ -51,6 +52,20 @@ static void many(td_deck *deck) {
         for (int i = 0; i < 300; i++) {
             (void)snprintf(name, sizeof name, "block%d.error", i);
             record(deck, name, powf(0.97f, (float)(300 - i)), step);
+        }
+        (void)td_deck_step(deck, 1, step);
+    }
+}
+
+/* A thousand layers with five signals each. */
+static void layers(td_deck *deck) {
+    static const char *const signals[] = {"output", "error", "kernel", "kernel.gradient", "bias"};
+    char name[64];
+    for (int64_t step = 1; step <= 20; step++) {
+        for (int i = 0; i < 5000; i++) {
+            (void)snprintf(name, sizeof name, "stage%d.block%d.conv.%s", i / 500, i / 5,
+                           signals[i % 5]);
+            record(deck, name, 1.0f / (float)(1 + i % 50), step);
         }
         (void)td_deck_step(deck, 1, step);
     }
@@ -159,8 +174,8 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*record)(td_deck *deck);
-    } kinds[] = {
-        {"hostile", hostile}, {"many", many}, {"types", types}, {"odd", odd}, {"grow", grow}};
+    } kinds[] = {{"hostile", hostile}, {"many", many}, {"layers", layers},
+                 {"types", types},     {"odd", odd},   {"grow", grow}};
     td_error error = {0};
     td_deck *deck = count == 3 ? td_deck_open(arguments[1], &error) : NULL;
     if (!deck) {

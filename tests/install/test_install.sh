@@ -11,7 +11,7 @@ cmake --install "$TD_BUILD" --prefix "$prefix" >/dev/null
 mv "$prefix" "$scratch/moved"
 prefix=$scratch/moved
 
-for file in docs/experiment.md docs/view-layer.png examples/demo/demo.yaml examples/data/digits.csv.gz README.md; do
+for file in docs/experiment.md docs/screens/layer-light.webp examples/demo/demo.yaml examples/data/digits.csv.gz README.md; do
     [ -f "$prefix/share/doc/tapedeck/$file" ] || {
         echo "not installed: share/doc/tapedeck/$file"
         exit 1

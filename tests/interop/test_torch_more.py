@@ -98,6 +98,23 @@ class More(unittest.TestCase):
             values = [float(row[f"class_{i}"]) for i in range(4)]
             np.testing.assert_allclose(values, expected[sample], rtol=1e-5)
 
+    def test_samples_are_tables_and_leave_the_modes_of_layers(self):
+        import pyarrow
+
+        x, y = torch.randn(12, 4), torch.arange(12) % 3
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+        model[1].eval()  # frozen
+        deck = tapedeck.watch(model, self.path(), optimizer=torch.optim.SGD(model.parameters(), lr=0.1), log="")
+        deck.sample(x, y, n=3, every=1, to="csv,sqlite")
+        model(x).sum().backward()
+        deck.step()
+        self.assertEqual([module.training for module in model.modules()], [True, True, False])
+        deck.finish()
+        table = pyarrow.table(tapedeck.Run(deck.folder)["prediction"])
+        self.assertEqual(table["label"].to_pylist(), [int(y[row]) for row in table["sample"].to_pylist()])
+        model.eval()
+        np.testing.assert_allclose(table["value"].to_pylist(), model(x[table["sample"].to_pylist()]).detach().numpy(), rtol=1e-5)
+
     def test_lightning(self):
         import lightning.pytorch as lightning
 

@@ -9,6 +9,8 @@ import unittest
 
 import tapedeck
 
+os.environ.pop("LD_PRELOAD", None)  # curl does not run with the sanitizer that this process was started with
+
 
 class Receiver(http.server.BaseHTTPRequestHandler):
     bodies = []
@@ -48,6 +50,7 @@ class Alerts(unittest.TestCase):
         server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
+        self.addCleanup(server.server_close)
         self.addCleanup(thread.join)
         self.addCleanup(server.shutdown)
         with tapedeck.Deck(self.run_folder) as deck:

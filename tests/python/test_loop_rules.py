@@ -74,6 +74,14 @@ FOUND = {
     "wrong_optimizer": ({"optimizer": OPTIMIZER | {"eps": 1.0}}, None, "maybe"),
     "learning_rate_too_high": ({"nonfinite": {"what": "weights", "names": ["a.weight"], "updates": 4, "loss": "NaN", "since": 5}},
                                None, "likely"),
+    "data_leak": ({"copies": {"rows": 40, "copies": 10, "within": 0.0, "apart": False}}, None, "likely"),
+    "bad_labels": ({"said_of_validation": {"examples": 80, "classes": 4, "right": 0.05, "renamed": 0.9, "moved": 4, "label": 1,
+                                           "said": 0}}, None, "likely"),
+    "optimizer_of_frozen": ({"frozen_optimizer": {"count": 9, "since": 1, "parameters": 2}}, None, "sure"),
+    "idle_updates": ({"idle": {"count": 9, "since": 31, "names": ["fc.weight"]}}, "fc", "likely"),
+    "train_not_called": ({"train_not_called": {"count": 2, "since": 1, "names": ["body.0.weight"]}}, "body.0", "likely"),
+    "autocast_ignored": ({"autocast": {"count": 1, "since": 1, "names": ["fc.weight"]}}, "fc", "likely"),
+    "spectral_norm_unset": ({"spectral": {"count": 1, "since": 1, "share": 0.01, "names": ["fc.weight"]}}, "fc", "likely"),
     "batch_norm_of_one": ({"batches": {"updates": 4, "passes": 4, "ones": 4}}, None, "sure"),
 }
 # Rule: facts that differ from PLAIN; the loss never falls.

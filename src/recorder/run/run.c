@@ -269,7 +269,8 @@ td_run *td__run_begin(const char *path, td_error *error) {
     run->folder = folder_of(path);
     run->name = run->folder ? name_of(run->folder) : NULL;
     td_status status =
-        run->name ? open_kind(run, path, error) : td_error_set(error, TD_MEMORY, "out of memory");
+        run->name ? td__ranks_select(run, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    status = status || run->one_rank ? status : open_kind(run, path, error);
     if (status) {
         td_run_close(run);
         return NULL;

@@ -16,7 +16,9 @@ struct td_run {
     bool events;                /* of event files, or foreign */
     const td__foreign *foreign; /* what reads it; NULL: event files, or a deck's */
     bool ranks;                 /* the store merges those of several processes (ranks.h) */
-    char **event_files;         /* when events */
+    bool one_rank;              /* … only of this rank: */
+    int64_t rank;
+    char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
     char *parent; /* info's; NULL: none */

@@ -43,6 +43,7 @@ typedef enum origin {
     FROM_RUN,     /* its name */
     FROM_INFO,    /* td_run_info: `at` is one of the facts below */
     FROM_SIGNAL,  /* td_run_signal: likewise */
+    FROM_RANK,    /* td_run_rank: likewise */
     FROM_INTEGER, /* column `at` of the store's row */
     FROM_REAL,
     FROM_TEXT,
@@ -74,14 +75,31 @@ enum {
     SIGNAL_FIRST,
     SIGNAL_LAST
 };
+enum {
+    RANK_RANK,
+    RANK_ATTEMPT,
+    RANK_NODE,
+    RANK_LOCAL,
+    RANK_STEP,
+    RANK_STATE,
+    RANK_MESH,
+    RANK_FOLDER
+};
 
 typedef struct place {
     origin origin;
     int at;
 } place;
 
-/* What the rows of a table are: one of a run, one of a signal, or a source's. */
-typedef enum rows_of { OF_RUNS, OF_SIGNALS, OF_SOURCE, OF_SIGNAL_SOURCE } rows_of;
+/* What the rows of a table are: one of a run, one of a signal, one of a rank, or a source's. */
+typedef enum rows_of {
+    OF_RUNS,
+    OF_SIGNALS,
+    OF_RANKS,
+    OF_SOURCE,
+    OF_SIGNAL_SOURCE,
+    OF_SPREAD /* a signal's source over the ranks; runs of one process have none */
+} rows_of;
 
 typedef struct view {
     rows_of rows;
@@ -126,6 +144,12 @@ static const td__relation relations[] = {
     {"config", {"run TEXT", "key TEXT", "value"}},
     {"notes", {"run TEXT", "key TEXT", "value"}},
     {"environment", {"run TEXT", "key TEXT", "value"}},
+    {"ranks",
+     {"run TEXT", "rank INTEGER", "attempt INTEGER", "node INTEGER", "local_rank INTEGER",
+      "last_step INTEGER", "state TEXT", "mesh TEXT", "folder TEXT"}},
+    {"spread",
+     {"run TEXT", "signal TEXT", "step INTEGER", "ranks INTEGER", "min REAL", "mean REAL",
+      "max REAL", "min_rank INTEGER", "max_rank INTEGER"}},
 };
 
 /* In the order of relations. */
@@ -235,6 +259,30 @@ static const view views[] = {
     {OF_SOURCE, TD__EXPERIMENT, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
     {OF_SOURCE, TD__RUN_NOTES, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
     {OF_SOURCE, TD__ENVIRONMENT, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
+    {OF_RANKS,
+     TD__SOURCES,
+     0,
+     {RUN_COLUMN,
+      {FROM_RANK, RANK_RANK},
+      {FROM_RANK, RANK_ATTEMPT},
+      {FROM_RANK, RANK_NODE},
+      {FROM_RANK, RANK_LOCAL},
+      {FROM_RANK, RANK_STEP},
+      {FROM_RANK, RANK_STATE},
+      {FROM_RANK, RANK_MESH},
+      {FROM_RANK, RANK_FOLDER}}},
+    {OF_SPREAD,
+     TD__SCALARS,
+     TD_SCALAR,
+     {RUN_COLUMN,
+      SIGNAL_COLUMN,
+      {FROM_INTEGER, TD__SPREAD_STEP},
+      {FROM_INTEGER, TD__SPREAD_RANKS},
+      {FROM_REAL, TD__SPREAD_MIN},
+      {FROM_REAL, TD__SPREAD_MEAN},
+      {FROM_REAL, TD__SPREAD_MAX},
+      {FROM_INTEGER, TD__SPREAD_MIN_RANK},
+      {FROM_INTEGER, TD__SPREAD_MAX_RANK}}},
 };
 _Static_assert(TD__COUNT(views) == TD__COUNT(relations), "a view for each relation");
 
@@ -316,10 +364,10 @@ typedef struct cursor {
     entry *at;         /* the run that is read; NULL: none */
     bool pinned;       /* it is open for this cursor */
     td__rows *rows;    /* of it; NULL: none */
-    size_t signal_at;  /* the next signal */
+    size_t signal_at;  /* the next signal, or rank */
     bool found;        /* the signal of the filter was looked for in this run */
     bool fresh;        /* a row of the run itself is due */
-    size_t signal_now; /* the signal that is read */
+    size_t signal_now; /* the signal, or rank, that is read */
     td__bins bins;
     td_histogram histogram;
     int32_t bin; /* of the histogram; its bin_count: none left */
@@ -414,8 +462,10 @@ static bool next_run(cursor *c) {
                 e->info.name = e->info.folder = NULL; /* the run's, which may be closed */
             }
         }
-        if (good && c->view->source != TD__SOURCES) {
-            c->rows = td__run_select(e->run, &(td__query){.source = c->view->source});
+        bool spread = c->view->rows == OF_SPREAD;
+        if (good && c->view->source != TD__SOURCES && (e->run->ranks || !spread)) {
+            c->rows =
+                td__run_select(e->run, &(td__query){.source = c->view->source, .spread = spread});
         }
         start_run(c);
         return true;
@@ -479,12 +529,16 @@ static bool next_in_run(cursor *c) {
         return fresh;
     case OF_SIGNALS:
         return next_signal(c);
+    case OF_RANKS:
+        c->signal_now = c->signal_at++;
+        return td_run_rank_at(c->at->run, c->signal_now);
     case OF_SOURCE:
         if (fresh && c->rows) {
             td__rows_bind(c->rows, 0, c->first, c->last, -1);
         }
         return c->rows && td__run_next(c->at->run, c->rows);
     case OF_SIGNAL_SOURCE:
+    case OF_SPREAD:
         if (!c->rows || (fresh && !next_signal(c))) {
             return false;
         }
@@ -611,6 +665,19 @@ static void set_signal(const cursor *c, int at, td_cell *cell) {
     }
 }
 
+static void set_rank(const cursor *c, int at, td_cell *cell) {
+    const td_run_rank *rank = td_run_rank_at(c->at->run, c->signal_now);
+    const int64_t numbers[] = {rank->rank, rank->attempt, rank->node, rank->local_rank,
+                               rank->last_step};
+    if (at <= RANK_STEP) {
+        set_integer(cell, numbers[at]);
+    } else {
+        set_text(cell, at == RANK_STATE  ? td_run_state_name(rank->state)
+                       : at == RANK_MESH ? rank->mesh
+                                         : rank->folder);
+    }
+}
+
 /* A number where the text is one from its first byte to its last. */
 static void set_either(td_cell *cell, const char *text) {
     double value;
@@ -641,6 +708,9 @@ static void give_cell(void *user, int column, td_cell *cell) {
         break;
     case FROM_SIGNAL:
         set_signal(c, from->at, cell);
+        break;
+    case FROM_RANK:
+        set_rank(c, from->at, cell);
         break;
     case FROM_INTEGER:
         if (!isnan(td__rows_real(c->rows, from->at))) {
@@ -692,7 +762,8 @@ static td_status add_run(void *user, const char *folder, td_error *error) {
 static td_status add_path(td_sql *sql, const char *path, td_error *error) {
     td_run *run = td__run_begin(path, error);
     if (run) {
-        char *folder = td__strdup(run->folder), *name = td__strdup(run->name);
+        char *folder = td__strdup(run->one_rank ? path : run->folder),
+             *name = td__strdup(run->name);
         td_run_close(run);
         td_status status =
             folder && name ? add_run(sql, folder, error) : td_error_set(error, TD_MEMORY, "memory");

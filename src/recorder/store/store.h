@@ -70,7 +70,22 @@ typedef struct td__query {
                          * any; of TD__TENSORS then whether there are tensors, and pictures */
     bool backwards;     /* the last first */
     const char *form;   /* of TD__TENSORS: "tensor" or "image" only (NULL: both) */
+    /* Of a run that several processes wrote (run/ranks.h): */
+    int64_t rank; /* only this rank's, plus 1 (0: all) */
+    bool spread;  /* of TD__SCALARS, and TD__STATISTICS of a column: the columns are td__spread_column */
 } td__query;
+
+/* A step's values over the ranks. NaN is not counted in mean, least and greatest; a rank is -1 when there is none. */
+enum td__spread_column {
+    TD__SPREAD_STEP,
+    TD__SPREAD_MIN,
+    TD__SPREAD_MEAN,
+    TD__SPREAD_MAX,
+    TD__SPREAD_RANKS,
+    TD__SPREAD_MIN_RANK,
+    TD__SPREAD_MAX_RANK,
+    TD__SPREAD_BROKEN_RANK, /* the first one that has NaN or infinities */
+};
 
 /* ---- The interface -------------------------------------------------------------------------- */
 

@@ -101,12 +101,15 @@ static bool is_harmless(const td__case *of, const char *cause) {
     double best = td__series_most(accuracy, NULL), last = td__series_last(accuracy);
     /* Where training weighs classes and validation does not, the two losses cannot be compared. */
     bool other = of->loop && td__loop_is(of, "head", "weighted");
-    return !strcmp(cause, "overfitting") && (other || (best > 0 && last >= 0.97 * best));
+    bool good = last >= 0.9 || td__loop_number(of, "said_of_validation", "right") >= 0.9;
+    return !strcmp(cause, "overfitting") && (other || good || (best > 0 && last >= 0.97 * best));
 }
 
-/* What a loss does says little where several optimizers take turns. */
-static bool need_not_fall(const td__case *of) {
-    return of->loop && td__loop_is_adversarial(of);
+/* What a loss does says little where several optimizers take turns, or while it ends below where it began: tasks in turn are as
+ * hard each time. */
+static bool need_not_fall(const td__case *of, const pointer *l) {
+    return of->loop &&
+           (td__loop_is_adversarial(of) || (l->all == TD__DIVERGENCE && !td__loop_ends_above(of)));
 }
 
 static bool is_suspected(const td__case *of, const char *cause) {
@@ -138,7 +141,7 @@ void td__link(td__case *of, uint32_t among, const char *only, const char *ignore
         if (s) {
             s->accepted = true;
             s->confidence =
-                is_harmless(of, l->cause) || need_not_fall(of) ? TD_MAYBE : l->confidence;
+                is_harmless(of, l->cause) || need_not_fall(of, l) ? TD_MAYBE : l->confidence;
             s->weight = (double)(sizeof links / sizeof *links - i);
             done = l->all;
         }

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ABOVE 1.1   /* times the loss at first */
+#define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
+
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40 };
 
 typedef struct reading {
@@ -131,15 +134,36 @@ const char *td__loop_shapes(td__case *of) {
 
 double td__loop_fall(const td__case *of) {
     const td__series *loss = td__loss_of(of->history);
+    if (td__loop_number(of, "loss", "points") >=
+        ENOUGH_POINTS) { /* of steps that were not recorded */
+        double early =
+            fmin(td__loop_number(of, "loss", "early"), td__loop_number(of, "loss", "first"));
+        return early > 0 ? 1 - td__loop_number(of, "loss", "last") / early : NAN;
+    }
     double first =
         fmin(td__series_mean(loss, 0, 0.05), td__series_first(loss)); /* it may rise at first */
     double last = td__series_mean(loss, 0.9, 1);
     return loss->count >= ENOUGH_POINTS && first > 0 ? 1 - last / first : NAN;
 }
 
+bool td__loop_ends_above(const td__case *of) {
+    const td__series *loss = td__loss_of(of->history);
+    return !(td__series_mean(loss, 0.9, 1) < ABOVE * td__series_mean(loss, 0, 0.1));
+}
+
+/* Neighbours of one batch that have the same class, while examples come again with other labels: classes have other names in
+ * another episode. */
+bool td__loop_has_episodes(const td__case *of) {
+    double same = td__loop_number(of, "batch_neighbours", "same");
+    double chance = td__loop_number(of, "batch_neighbours", "chance");
+    return td__loop_number(of, "labels", "changed") > 0 && td__loop_has(of, "batch_neighbours") &&
+           same > chance + RENAMED * (1 - chance);
+}
+
 bool td__loop_is_adversarial(const td__case *of) {
     return td__loop_number(of, "optimizers", "ours") > 1 ||
-           td__loop_number(of, "optimizers", "others") > 0;
+           td__loop_number(of, "optimizers", "others") > 0 ||
+           td__loop_number(of, "moved", "count") > 2 || td__loop_has_episodes(of);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
@@ -212,4 +236,27 @@ td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char
         s->weight = FIRST_WEIGHT;
     }
     return s;
+}
+
+void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy) {
+    if (strcmp(td__loop_text(of, "nonfinite", "what"), what) != 0) {
+        return;
+    }
+    int64_t step = (int64_t)td__loop_number(of, "nonfinite", "since");
+    int64_t row = (int64_t)td__loop_number(of, "nonfinite", "row");
+    const char *loss = td__loop_text(of, "nonfinite", "loss");
+    bool of_data = !strcmp(td__loop_text(of, "nonfinite", "of"), "data");
+    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, step, remedy);
+    td__because(
+        s, what, step, (double)row,
+        td__say(of, "%srow %lld of %s has %s that is NaN or infinite",
+                *loss ? td__say(of, "the loss of step %lld is %s: ", (long long)step, loss) : "",
+                (long long)row + 1, of_data ? "the training data" : "its batch", a));
+    td__origin *origin = td__origin_new(of);
+    if (s && origin) {
+        origin->cause = what;
+        origin->row = row;
+        origin->step = step;
+        s->origin = origin;
+    }
 }

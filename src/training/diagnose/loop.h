@@ -26,7 +26,12 @@ const char *td__loop_head_layer(td__case *of);
 const char *td__loop_shapes(td__case *of);
 /* The share by which the loss fell from its beginning to its end; NaN: too few points. */
 double td__loop_fall(const td__case *of);
-/* Whether several optimizers take turns, as of a generator and its adversary: losses then need not fall. */
+/* Whether the loss ends above where it began. */
+bool td__loop_ends_above(const td__case *of);
+/* Whether classes have other names from episode to episode. */
+bool td__loop_has_episodes(const td__case *of);
+/* Whether losses need not fall: several optimizers take turns, as of a generator and its adversary, something else sets weights
+ * between updates, as Reptile does, or there are episodes. */
 bool td__loop_is_adversarial(const td__case *of);
 /* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL: none. */
 const char *td__loop_layer(td__case *of, const char *fact);
@@ -42,6 +47,9 @@ typedef struct td__ranks {
     int pair[2]; /* those ranks */
 } td__ranks;
 td__ranks td__loop_ranks(const td__case *of, const char *fact);
+
+/* What was not finite before everything else: "input" or "label" of a row, of a batch or of all data. */
+void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy);
 
 /* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.
  * NULL when there are too many. */

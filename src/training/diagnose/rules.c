@@ -29,6 +29,8 @@
     X(constant_output)                                                                             \
     X(majority_class)                                                                              \
     X(stale_optimizer)                                                                             \
+    X(optimizer_of_frozen)                                                                         \
+    X(idle_updates)                                                                                \
     X(parameter_without_optimizer)                                                                 \
     X(detached_loss)                                                                               \
     X(gradients_cleared)                                                                           \
@@ -52,6 +54,9 @@
     X(broadcast_in_loss)                                                                           \
     X(labels_shuffled)                                                                             \
     X(broken_weight_tying)                                                                         \
+    X(train_not_called)                                                                            \
+    X(autocast_ignored)                                                                            \
+    X(spectral_norm_unset)                                                                         \
     X(batch_norm_of_one)                                                                           \
     X(replicas_drift)                                                                              \
     X(replicas_same_data)                                                                          \
@@ -59,6 +64,7 @@
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \
     X(bad_labels)                                                                                  \
+    X(data_leak)                                                                                   \
     X(wrong_output_units)                                                                          \
     X(wrong_output_activation)                                                                     \
     X(missing_output_activation)                                                                   \

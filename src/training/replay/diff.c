@@ -400,6 +400,48 @@ static bool begin_later(parting *p) {
     return false;
 }
 
+/* Other kernels, threads or versions compute other digits from the first step on, also where an update lost them:
+ * with a learning rate of 0, or in rounding. */
+static bool other_machines(const parting *p) {
+    const td__player *a = &p->sides[0].player, *b = &p->sides[1].player;
+    return p->low > 0 && !a->parent_step && !b->parent_step &&
+           (strcmp(a->kernels, b->kernels) != 0 || a->threads != b->threads ||
+            strcmp(a->version, b->version) != 0);
+}
+
+/* Another row of the data may leave no trace in a step: fingerprints of parameters say nothing then. */
+static bool other_data(const parting *p) {
+    const td_comparison *settings = p->found->base.settings;
+    for (size_t i = 0; i < settings->difference_count; i++) {
+        if (!strncmp(settings->differences[i].text, "data.", strlen("data."))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Executes the first step alone, where it may differ, and then those between low and high. */
+static td_status execute_all(parting *p, td_error *error) {
+    td_status status = TD_OK;
+    if (other_data(p)) {
+        p->low = 0;
+    } else if (other_machines(p)) {
+        int64_t low = p->low, high = p->high;
+        p->low = 0;
+        p->high = 1;
+        status = execute(p, error);
+        p->low = low;
+        p->high = high;
+    }
+    if (!status && !p->found->base.a) {
+        status = execute(p, error);
+    }
+    if (!status && !p->found->base.a && begin_later(p)) {
+        status = execute(p, error);
+    }
+    return status;
+}
+
 static td_status find_parting(parting *p, td_error *error) {
     td_diff *found = &p->found->base;
     td_error reason = {0};
@@ -414,10 +456,7 @@ static td_status find_parting(parting *p, td_error *error) {
     if (*found->reason) {
         return TD_OK;
     }
-    td_status status = execute(p, &reason);
-    if (!status && !found->a && begin_later(p)) {
-        status = execute(p, &reason);
-    }
+    td_status status = execute_all(p, &reason);
     if (status == TD_MEMORY) {
         return td_error_set(error, status, "%s", reason.text);
     }

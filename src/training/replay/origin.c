@@ -467,13 +467,15 @@ static void put_into_words(const search *s) {
                 : td__arena_text(
                       arena, "no loss of %s is %s, nor is a parameter after the last step (%lld)",
                       s->player.folder, s->options.what ? s->options.what : "nan or inf",
-                      (long long)s->player.last_step);
+                      (long long)found->last);
     } else if (s->spike) {
+        const char *before =
+            isnan(found->before)
+                ? ""
+                : td__arena_text(arena, ", the median of those before it %.6g", found->before);
         found->text = td__arena_text(
-            arena,
-            "step %lld: the loss is %.6g, the median of those before it %.6g; %s has %.0f %% of it",
-            (long long)found->step, found->loss, found->before,
-            found->row_count ? found->rows[0].place : "",
+            arena, "step %lld: the loss is %.6g%s; %s has %.0f %% of it", (long long)found->step,
+            found->loss, before, found->row_count ? found->rows[0].place : "",
             found->bad_rows && found->row_count
                 ? 100 * found->rows[0].loss / ((double)found->bad_rows * found->loss)
                 : 0);
@@ -587,6 +589,7 @@ static td_status run_search(search *s, const char *run, const td_origin_options 
     td_status status = s->rows ? check_options(s, options, error)
                                : td_error_set(error, TD_MEMORY, "out of memory");
     status = status ? status : td__player_open(&s->player, run, error);
+    status = status ? status : td__player_check(&s->player, error);
     status = status ? status : find_target(s, error);
     if (!status && s->target > 0) {
         status = execute(s, error);

@@ -250,14 +250,22 @@ void td__player_use(const td__player *player) {
     }
 }
 
-td_status td__player_start(td__player *player, int64_t step, td_error *error) {
-    char checkpoint[TD_REPLAY_PATH + 300];
+td_status td__player_check(const td__player *player, td_error *error) {
     if (!player->is_ours) {
         return td_error_set(
             error, TD_INVALID,
             "%s has no experiment.yaml: only steps of `tapedeck train` can be executed "
             "again (of a PyTorch or Keras run, see capsules)",
             player->folder);
+    }
+    return TD_OK;
+}
+
+td_status td__player_start(td__player *player, int64_t step, td_error *error) {
+    char checkpoint[TD_REPLAY_PATH + 300];
+    td_status ours = td__player_check(player, error);
+    if (ours) {
+        return ours;
     }
     if (step < player->parent_step) {
         return td_error_set(error, TD_INVALID,

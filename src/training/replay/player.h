@@ -44,10 +44,11 @@ typedef struct td__player {
     const char *signal; /* what differs first */
 } td__player;
 
-/* Reads what the run says of itself. TD_INVALID where it is not a training of Tapedeck's. Whatever is
- * returned, close it. */
+/* Reads what the run says of itself. Whatever is returned, close it. */
 TD_NODISCARD td_status td__player_open(td__player *player, const char *run, td_error *error);
 void td__player_close(td__player *player);
+/* TD_INVALID for a run that has no experiment, and so no steps that can be executed again. */
+TD_NODISCARD td_status td__player_check(const td__player *player, td_error *error);
 /* Makes the trainer (anew, where there is one) and puts it after the last checkpoint at or before `step`. The data must be what it was. */
 TD_NODISCARD td_status td__player_start(td__player *player, int64_t step, td_error *error);
 /* Executes steps up to and with `last`, comparing each with its record. Training may end before. */

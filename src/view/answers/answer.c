@@ -19,6 +19,7 @@ static const struct route {
     {"/api/run", true, td__route_run},
     {"/api/series", true, td__route_series},
     {"/api/heat", true, td__route_heat},
+    {"/api/ranks", true, td__route_ranks},
     {"/api/steps", true, td__route_steps},
     {"/api/histograms", true, td__route_histograms},
     {"/api/stats", true, td__route_stats},

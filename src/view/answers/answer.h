@@ -34,6 +34,9 @@ typedef struct td__call {
 } td__call;
 
 typedef td_status td__route_function(td__call *call, td_error *error);
+td__route_function td__route_ranks;
+/* ",\"ranks\":[…]" of what /api/run says: the processes that wrote the run. */
+void td__put_ranks(td__output *out, td_run *run);
 td__route_function td__route_runs, td__route_run, td__route_series, td__route_heat, td__route_steps,
     td__route_histograms, td__route_stats, td__route_tensor, td__route_units, td__route_image,
     td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare,

@@ -1,12 +1,13 @@
 /* /api/series, /api/heat, /api/stats: numbers over time, at any zoom. */
 #include "answers/answer.h"
+#include "answers/heat.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_POINTS = 8192, MAX_SIGNALS = 64, MAX_COLUMNS = 4096, MAX_ROWS = 64 };
+enum { MAX_POINTS = 8192, MAX_SIGNALS = 64, MAX_ROWS = 64 };
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
@@ -148,49 +149,6 @@ td_status td__route_series(td__call *call, td_error *error) {
 
 /* ---- Layers x time -------------------------------------------------------------------------- */
 
-/* A row of the map: columns 1 … columns are the window, column 0 is the last record before it. */
-typedef struct grid {
-    int64_t first, last;
-    size_t columns;
-    /* columns + 1 each: the value; how many records were not finite, -1 where nothing was recorded; the
-     * first and the last step that it is of */
-    double *values, *bad, *from, *to;
-} grid;
-
-static size_t column_of(const grid *g, int64_t step) {
-    double share = ((double)step - (double)g->first) / ((double)g->last - (double)g->first + 1);
-    double column = floor(share * (double)g->columns);
-    return 1 + (column < 0 ? 0 : column >= (double)g->columns ? g->columns - 1 : (size_t)column);
-}
-
-/* The value of greatest magnitude stays: a spike is seen at any zoom. */
-static void fill_columns(const grid *g, const td__bucket *bucket) {
-    if (bucket->first > g->last) {
-        return;
-    }
-    bool before = bucket->last < g->first;
-    size_t from = before ? 0 : column_of(g, bucket->first > g->first ? bucket->first : g->first);
-    size_t to = before ? 0 : column_of(g, bucket->last < g->last ? bucket->last : g->last);
-    double value = fabs(bucket->min) > fabs(bucket->max) ? bucket->min : bucket->max;
-    value = bucket->valued ? value : bucket->last_nonfinite;
-    for (size_t c = from; c <= to; c++) {
-        bool first = g->bad[c] < 0;
-        if (first || isnan(g->values[c]) || fabs(value) > fabs(g->values[c])) {
-            g->values[c] = value;
-        }
-        g->bad[c] = fmax(g->bad[c], 0) + bucket->nonfinite;
-        g->from[c] = first ? (double)bucket->first : g->from[c];
-        g->to[c] = (double)bucket->last;
-    }
-}
-
-static void clear_row(const grid *g) {
-    for (size_t c = 0; c <= g->columns; c++) {
-        g->values[c] = g->from[c] = g->to[c] = NAN;
-        g->bad[c] = -1;
-    }
-}
-
 /* signals=…: the four arrays of a grid for each of them. */
 td_status td__route_heat(td__call *call, td_error *error) {
     const char *statistic;
@@ -198,35 +156,28 @@ td_status td__route_heat(td__call *call, td_error *error) {
     if (status) {
         return status;
     }
-    grid g = {.columns = (size_t)td__call_number(call, "columns", 1, MAX_COLUMNS, 256)};
+    td__heat_row g = {.columns = (size_t)td__call_number(call, "columns", 1, TD__MAX_HEAT_COLUMNS, 256)};
     g.first = td__call_number(call, "from", INT64_MIN / 2, INT64_MAX / 2, 0);
     g.last = td__call_number(call, "to", g.first, INT64_MAX / 2, g.first);
     window w = {.first = g.first, .last = g.last, .statistic = statistic, .max = 4 * g.columns};
     w.buckets = td__calloc(w.max + 2, sizeof *w.buckets);
-    size_t width = g.columns + 1;
-    g.values = td__calloc(4 * width, sizeof *g.values);
-    if (!w.buckets || !g.values) {
+    if (!td__heat_create(&g) || !w.buckets) {
         td__free(w.buckets);
         td__free(g.values);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    g.bad = g.values + width;
-    g.from = g.bad + width;
-    g.to = g.from + width;
     td__output head = {0}, arrays = {0};
     size_t rows = 0;
     for (const char *list = td__call_text(call, "signals"); *list;) {
         char *end;
         int64_t id = strtoll(list, &end, 10);
         const td_run_signal *signal = end > list ? td__cached_run_signal(call->run, id) : NULL;
-        clear_row(&g);
+        td__heat_clear(&g);
         size_t count = signal ? load_buckets(call, signal, &w) : 0;
         for (size_t i = 0; i < count; i++) {
-            fill_columns(&g, &w.buckets[i]);
+            td__heat_add(&g, &w.buckets[i]);
         }
-        for (size_t c = 0; c < 4 * width; c++) {
-            td__put_double(&arrays, g.values[c]);
-        }
+        td__heat_put(&g, &arrays);
         list = ++rows < MAX_ROWS && end > list && *end == ',' ? end + 1 : "";
     }
     td__put_format(&head, "{\"rows\":%zu,\"columns\":%zu,\"from\":%lld,\"to\":%lld}", rows,

@@ -211,6 +211,7 @@ td_status td__route_run(td__call *call, td_error *error) {
         put_signal(out, signal);
     }
     td__put_text(out, "]");
+    td__put_ranks(out, call->run->run);
     td_status status = put_notes(call, error);
     if (!status) {
         status = put_events(call, error);

@@ -330,6 +330,7 @@ static void close_oldest(td__run_cache *cache) {
 
 bool td__run_cache_refresh(td__run_cache *cache, td__output *changes) {
     bool listed = search_folder(cache), changed = false;
+    size_t refreshed = 0;
     td__output runs = {0};
     /* Only this thread adds runs, so it reads the list without the lock. */
     for (size_t i = 0; i < cache->run_count; i++) {
@@ -340,7 +341,12 @@ bool td__run_cache_refresh(td__run_cache *cache, td__output *changes) {
         /* A run that has ended is closed and is not refreshed until it is requested again. */
         bool due = td__seconds() >= run->next_refresh && (run->run || !run->name);
         changed |= due && refresh_run(run, &runs);
+        refreshed += due;
         pthread_mutex_unlock(&run->lock);
+        if (due && refreshed % MAX_OPEN == 0) {
+            close_oldest(
+                cache); /* at the first look at thousands of runs not all are open at once */
+        }
     }
     close_oldest(cache);
     if (!listed && !changed) {

@@ -304,9 +304,58 @@ static void exports_that_make_no_sense_are_refused(void **state) {
     assert_true(is_there("both/b/metrics.csv"));
 }
 
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static void list_setting(void *user, const char *key, const char *value) {
+    char *text = user;
+    size_t used = strlen(text);
+    snprintf(text + used, 2048 - used, "%s=%s\n", key, value);
+}
+
+static void test_settings_are_reported_one_by_one(void **state) {
+    (void)state;
+    make_run(
+        "a", 1, 0,
+        "name: a\ndata:\n  input: [8, 8, 1]\n  label: \"a: {b\"\nmodel:\n- conv2d:\n    name: c\n"
+        "    kernel: [3, 3]\n- dense: {name: hidden, units: 64,\n    bias: zeros}\ntrain:\n  "
+        "optimizer:\n"
+        "    adam: {learning_rate: 0.3, other: {x: 1}}\n  epochs: 4\nrecord:\n- what: loss\n"
+        "  to: [csv]\n- what: x\nlast: 1\n");
+    td_run *run = td_run_open(path("a"), &error);
+    assert_non_null(run);
+    char text[2048] = "";
+    assert_ok(td_run_settings(run, list_setting, text, &error), error);
+    assert_string_equal(
+        text,
+        "name=a\ndata.input=[8, 8, 1]\ndata.label=a: {b\nmodel.0.conv2d.name=c\n"
+        "model.0.conv2d.kernel=[3, 3]\nmodel.1.dense.name=hidden\nmodel.1.dense.units=64\n"
+        "model.1.dense.bias=zeros\ntrain.optimizer.adam.learning_rate=0.3\n"
+        "train.optimizer.adam.other.x=1\ntrain.epochs=4\nrecord.0.what=loss\nrecord.0.to=[csv]\n"
+        "record.1.what=x\nlast=1\n");
+    td_run_close(run);
+}
+
+/* Whatever stands there: it ends, and nothing is read beyond it. */
+static void test_settings_of_a_damaged_file_end(void **state) {
+    (void)state;
+    static const char *const texts[] = {"a: {b: \"",     "- - - - x", "{{{{", ":",
+                                        "a:\n- ",        "\"",        "a: [", "- a: {b: {c: {d",
+                                        "  \n \n  - \n", "a: 'x\\"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char name[16], text[2048] = "";
+        snprintf(name, sizeof name, "r%zu", i);
+        make_run(name, 1, 0, texts[i]);
+        td_run *run = td_run_open(path(name), &error);
+        assert_non_null(run);
+        assert_ok(td_run_settings(run, list_setting, text, &error), error);
+        td_run_close(run);
+    }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_settings_are_reported_one_by_one),  TEST(test_settings_of_a_damaged_file_end),
         TEST(runs_that_are_the_same_do_not_part),     TEST(each_signal_parts_at_its_first_step),
         TEST(comparing_says_when_memory_runs_out),    TEST(runs_are_listed_with_their_best),
         TEST(histograms_are_the_last_of_each_part),   TEST(a_run_is_exported_to_each_format),

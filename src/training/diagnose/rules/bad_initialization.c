@@ -7,7 +7,9 @@
 #define WIDE 3.0
 #define NARROW 0.2
 #define FEW 16
-#define BIASED 5.0 /* pushes units out of where they work, whatever comes in */
+#define VERY_WIDE 6.0 /* of a loop, where no trial can tell */
+#define LITTLE 0.1    /* that the loss of a loop fell by */
+#define BIASED 5.0    /* pushes units out of where they work, whatever comes in */
 
 /* What is odd about a layer's first values; NULL: nothing. */
 static const char *oddity(td__case *of, const td__layer_facts *layer) {
@@ -66,10 +68,12 @@ static void find_bad_initialization_in_loop(td__case *of) {
         td__has_any(of, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
                             TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS |
                             TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__EXPLODING_GRADIENT);
+    poor |= td__loop_fall(of) < LITTLE;
     bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
     if ((equal == 0 && ratio == 0) || (zero && !poor)) {
         return;
     }
+    poor |= ratio >= VERY_WIDE;
     td_confidence confidence = zero ? TD_LIKELY : equal > 0 ? TD_SURE : poor ? TD_LIKELY : TD_MAYBE;
     td__suspicion *s =
         td__loop_error(of, confidence, td__loop_layer(of, "start"), 1,

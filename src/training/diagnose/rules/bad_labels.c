@@ -1,19 +1,94 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
 #define CHANCE 6.0     /* as of neighbours: three deviations */
+#define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 #define WELL 0.85      /* a score with which labels cannot be that bad */
+
+#define FARTHER 1.3 /* neighbours of noisy inputs are farther apart */
+#define LITTLE 0.6  /* that the loss of a loop fell by: some are learnt by heart */
+#define LITTLE_OF_NEW 0.1
+#define NAMED 0.5      /* more are right under another name than under their own */
+#define DEVIATIONS 2.5 /* above chance that neighbours agree */
+
+enum { FEW = 32 };
+
+/* Validation examples that the model takes for other classes, each class for one other. */
+static bool find_other_names(td__case *of) {
+    static const char fact[] = "said_of_validation";
+    double right = td__loop_number(of, fact, "right"), other = td__loop_number(of, fact, "renamed");
+    if (td__loop_number(of, fact, "examples") < FEW || other < right + NAMED ||
+        2 * td__loop_number(of, fact, "moved") <= td__loop_number(of, fact, "classes")) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_LIKELY, NULL, 1, "the same labels in training and validation");
+    td__because(s, NULL, 0, right,
+                td__say(of,
+                        "%.0f %% of the validation examples are said to be of the class that they "
+                        "are labelled with, and %.0f %% would be with other names for the classes:"
+                        " label %.0f is taken for %.0f",
+                        100 * right, 100 * other, td__loop_number(of, fact, "label"),
+                        td__loop_number(of, fact, "said")));
+    return true;
+}
+
+/* Whether a share is more than chance. */
+static bool is_above(double share, double chance, double examples) {
+    return share > chance + DEVIATIONS * sqrt(chance * (1 - chance) / fmax(examples, 1));
+}
+
+/* Labels that nothing about their examples tells: neither neighbours nor training find it. */
+static void find_bad_labels_in_loop(td__case *of) {
+    if (find_other_names(of)) {
+        return;
+    }
+    double same = td__loop_number(of, "neighbours", "same"),
+           chance = td__loop_number(of, "neighbours", "chance"),
+           examples = td__loop_number(of, "neighbours", "examples"),
+           other = td__loop_number(of, "validation_neighbours", "same");
+    bool apart = examples > 0 && td__loop_has(of, "validation_neighbours") &&
+                 other - same > DIFFERENCE &&
+                 td__loop_number(of, "neighbours", "distance") <
+                     FARTHER * td__loop_number(of, "validation_neighbours", "distance");
+    double told = td__loop_number(of, "neighbours", "told"),
+           most = td__loop_number(of, "neighbours", "most");
+    /* Examples that come but once cannot be learnt by heart. */
+    double fall = td__loop_number(of, "labels", "again") > 0 || !td__loop_has(of, "labels")
+                      ? LITTLE
+                      : LITTLE_OF_NEW;
+    bool none = examples > 0 && !is_above(same, chance, examples) &&
+                !is_above(told, most, examples) &&
+                (td__loop_fall(of) < fall || td__has(of, TD__INDEX_OVERFIT_GAP));
+    if ((!apart && !none) || td__loop_is_adversarial(of)) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_LIKELY, NULL, 1, "check that each label belongs to its example");
+    td__because(s, NULL, 1, same,
+                td__say(of,
+                        "the nearest neighbour of a training example has its class in %.0f %% of "
+                        "the cases; by chance that is %.0f %%",
+                        100 * same, 100 * chance));
+    if (apart) {
+        td__because(s, NULL, 1, other,
+                    td__say(of, "of a validation example in %.0f %%", 100 * other));
+    }
+}
 
 enum { ENOUGH = 30 };
 
 /* How much better the trained network knows the validation part than the training part, both as in
  * inference; 0: not beyond chance. Values are left out: a few far ones in one part decide their score. */
 static double below_validation(const td__case *of) {
+    if (!of->repeated || of->baseline.points == 0) {
+        return 0;
+    }
     const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
-    if (!of->repeated || of->baseline.points == 0 || end->validation.rows < ENOUGH ||
-        end->training.rows < ENOUGH || of->facts.task.kind == TD__TASK_VALUES) {
+    if (end->validation.rows < ENOUGH || end->training.rows < ENOUGH ||
+        of->facts.task.kind == TD__TASK_VALUES) {
         return 0;
     }
     double fewer = (double)(end->validation.rows < end->training.rows ? end->validation.rows
@@ -24,6 +99,10 @@ static double below_validation(const td__case *of) {
 
 static void find_bad_labels(td__case *of) {
     const td__facts *facts = &of->facts;
+    if (of->loop) {
+        find_bad_labels_in_loop(of);
+        return;
+    }
     if (!of->known) {
         return;
     }
@@ -85,6 +164,6 @@ const td__rule td__rule_bad_labels = {
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .look = find_bad_labels,
 };

@@ -18,9 +18,10 @@ static void find_labels_shuffled(td__case *of) {
     if (changed < ENOUGH || changed < SHARE * again) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, is_learnt(of) ? TD_MAYBE : TD_SURE, NULL,
-                                      (int64_t)td__loop_number(of, "labels", "since"),
-                                      "shuffle inputs and labels with one permutation");
+    td__suspicion *s =
+        td__loop_error(of, is_learnt(of) || td__loop_has_episodes(of) ? TD_MAYBE : TD_SURE, NULL,
+                       (int64_t)td__loop_number(of, "labels", "since"),
+                       "shuffle inputs and labels with one permutation");
     td__because(s, NULL, s ? s->since : 1, changed,
                 td__say(of, "of %.0f examples that came again %.0f had another example's label",
                         again, changed));

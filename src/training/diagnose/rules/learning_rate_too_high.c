@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#define PEAK 50.0      /* times the first loss */
 #define LITTLE 0.1     /* that the loss fell by */
 #define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
 #define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
@@ -10,13 +11,17 @@ static void find_learning_rate_too_high_in_loop(td__case *of) {
     double step = td__loop_number(of, "steps", "median");
     double largest = td__loop_number(of, "steps", "largest");
     bool large = step >= LARGE_STEP || largest >= WHOLE;
-    bool summed = !strcmp(td__loop_text(of, "head", "reduction"), "sum");
+    /* Adam and its kin divide by the gradient's size. */
+    bool summed = !strcmp(td__loop_text(of, "head", "reduction"), "sum") &&
+                  !strcmp(td__loop_text(of, "optimizer", "kind"), "SGD");
     bool blown = !strcmp(td__loop_text(of, "nonfinite", "what"), "weights") &&
                  td__loop_number(of, "nonfinite", "updates") > 0;
     bool poor = td__has_any(of, TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION |
                                     TD__DEAD_RELU | TD__PLATEAU | TD__EXPLODING_GRADIENT |
                                     TD__LOSS_FLOOR | TD__ZERO_GRADIENT);
+    const td__series *loss = td__loss_of(of->history);
     poor |= td__loop_fall(of) < LITTLE;
+    poor |= td__series_most(loss, NULL) > PEAK * td__series_first(loss) && largest >= WHOLE;
     if (!blown && (!poor || td__loop_is_adversarial(of) || (!summed && !large))) {
         return;
     }

@@ -3,8 +3,26 @@
 
 #include <string.h>
 
+/* Keras's cross-entropies take probabilities unless from_logits is true. */
+static bool find_raw_outputs(td__case *of) {
+    const char *loss = td__loop_text(of, "head", "loss");
+    bool binary = !strcmp(loss, "binary_cross_entropy");
+    if ((!binary && strcmp(loss, "categorical_crossentropy") != 0) ||
+        strcmp(td__loop_text(of, "head", "activation"), "linear") != 0) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
+                       td__say(of, "from_logits=True, or %s", binary ? "sigmoid" : "softmax"));
+    td__because(s, NULL, 1, 0, "the cross-entropy takes probabilities, and gets raw numbers");
+    return true;
+}
+
 /* nll_loss takes the logarithms of probabilities. */
 static void find_missing_output_activation_in_loop(td__case *of) {
+    if (find_raw_outputs(of)) {
+        return;
+    }
     const char *activation = td__loop_text(of, "head", "activation");
     if (strcmp(td__loop_text(of, "head", "loss"), "nll_loss") != 0 || !*activation ||
         !strcmp(activation, "other") || !strcmp(activation, "log_softmax")) {

@@ -1,32 +1,8 @@
 #include "diagnose/loop.h"
 
-#include <string.h>
-
-static void find_nonfinite_label_in_loop(td__case *of) {
-    if (strcmp(td__loop_text(of, "nonfinite", "what"), "label") != 0) {
-        return;
-    }
-    int64_t step = (int64_t)td__loop_number(of, "nonfinite", "since");
-    int64_t row = (int64_t)td__loop_number(of, "nonfinite", "row");
-    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, step, "remove the example");
-    td__because(s, "label", step, (double)row,
-                td__say(of,
-                        "the loss of step %lld is %s: row %lld of its batch has a label that is "
-                        "NaN or infinite",
-                        (long long)step, td__loop_text(of, "nonfinite", "loss"),
-                        (long long)row + 1));
-    td__origin *origin = td__origin_new(of);
-    if (s && origin) {
-        origin->cause = "label";
-        origin->row = row;
-        origin->step = step;
-        s->origin = origin;
-    }
-}
-
 static void find_nonfinite_label(td__case *of) {
     if (of->loop) {
-        find_nonfinite_label_in_loop(of);
+        td__loop_nonfinite(of, "label", "a label", "remove the example");
         return;
     }
     /* Those of the validation part spoil what training is judged by. */

@@ -23,7 +23,8 @@ static void find_scheduler_per_batch(td__case *of) {
     epoch = epoch > 0 ? epoch : unknown_epoch;
     double fell = td__loop_number(of, "scheduler", "collapsed");
     double period = td__loop_number(of, "scheduler", "period");
-    bool collapsed = is_falling(kind) && fell > 0 && fell <= epoch / 2;
+    double early = (double)td__loop_updates(of) >= 4 * fell ? fell : epoch / 2;
+    bool collapsed = is_falling(kind) && fell > 0 && fell <= early;
     bool passed =
         !strcmp(kind, "CosineAnnealingLR") && period > 0 && steps > period && period <= epoch / 2;
     if (updates < 2 || steps < 0.9 * updates || !(collapsed || passed)) {

@@ -9,13 +9,16 @@
 #define SMALL 0.02
 #define APART 100.0
 
+#define LITTLE 0.1      /* that the loss of a loop fell by */
 #define VERY_LARGE 20.0 /* root mean square, where no trial can tell */
 
 static void find_unscaled_inputs_in_loop(td__case *of) {
     double size = td__loop_number(of, "input", "size");
     bool poor = td__has_any(of, TD__HUGE_LOSS | TD__OSCILLATION | TD__DIVERGENCE | TD__PLATEAU |
                                     TD__DEAD_RELU | TD__LOSS_FLOOR | TD__NAN_LOSS | TD__INF_LOSS |
-                                    TD__EXPLODING_GRADIENT | TD__SATURATED_UNITS);
+                                    TD__EXPLODING_GRADIENT | TD__SATURATED_UNITS |
+                                    TD__HUGE_ACTIVATIONS | TD__ZERO_GRADIENT);
+    poor |= td__loop_fall(of) < LITTLE;
     if (size < VERY_LARGE || !poor) {
         return;
     }

@@ -91,10 +91,21 @@ static void find_wrong_output_activation_in_loop(td__case *of) {
     const char *loss = td__loop_text(of, "head", "loss"), *why = NULL;
     const char *activation = td__loop_text(of, "head", "activation");
     td_confidence confidence = TD_SURE;
-    bool values =
-        !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") || !strcmp(loss, "smooth_l1_loss");
+    bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
+                  !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
+    bool categories = !strcmp(loss, "categorical_crossentropy");
+    bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(of, "head", "rank") > 1 && td__loop_number(of, "head", "axis") == 0) {
         why = "softmax goes along the first axis: over the examples of a batch, not over classes";
+    } else if (!strcmp(activation, "softmax") && td__loop_number(of, "head", "units") == 1) {
+        why = "softmax of one unit is always 1";
+    } else if (probabilities && (!strcmp(activation, "relu") || !strcmp(activation, "tanh"))) {
+        why = td__say(of, "the cross-entropy takes probabilities, and %s puts out other numbers",
+                      activation);
+    } else if (categories && !strcmp(activation, "sigmoid") &&
+               td__loop_number(of, "head", "units") > 2) {
+        why = "classes exclude each other, and sigmoid lets every output be 1";
+        confidence = TD_LIKELY;
     } else if (!strcmp(loss, "cross_entropy") && !strcmp(activation, "relu")) {
         why =
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""loops.py [torch|keras] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch or Keras trainings, and
+their healthy twins: what `tapedeck diagnose` finds, on the seeds that thresholds were chosen with and on others."""
+import argparse
+import importlib
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[0] = os.path.join(ROOT, "tests", "interop", "loops")  # this folder has a python.py, which TensorFlow would import
+os.environ.setdefault("TAPEDECK", os.path.join(ROOT, "build", "tapedeck"))
+import score  # noqa: E402
+
+GOALS = {"detected": (95, 1), "named": (85, 1), "false": (2, -1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("framework", nargs="?", default="torch", choices=("torch", "keras"))
+    parser.add_argument("--tuned", default="1,2")
+    parser.add_argument("--held", default="101,102")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    cases = importlib.import_module(f"{options.framework}_cases")
+    met = True
+    for part, seeds in (("tuned", options.tuned), ("held out", options.held)):
+        if not seeds:
+            continue
+        found = score.run(cases, [int(seed) for seed in seeds.split(",")], options.only)
+        print(f"---- {part}: seeds {seeds}\n{found.table()}\n", *found.lines, sep="\n", flush=True)
+        shares = found.shares()
+        met = met and (part == "tuned" or all(sign * shares[what] >= sign * goal for what, (goal, sign) in GOALS.items()))
+    sys.exit(0 if met else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""What a Keras model says of itself before it is trained: last activation and loss, linear layers in a row, optimizer options,
+weights as they start. Facts have the names that `_loop_setup.py` and `_loop_head.py` give them for PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy
+
+_LOSSES = {"categorical_crossentropy": "categorical_crossentropy", "sparse_categorical_crossentropy": "categorical_crossentropy",
+           "binary_crossentropy": "binary_cross_entropy", "mean_squared_error": "mse_loss", "huber": "huber_loss",
+           "mean_absolute_error": "l1_loss"}
+_OF_LOGITS = {"categorical_crossentropy": "cross_entropy", "binary_cross_entropy": "binary_cross_entropy_with_logits"}
+_LINEAR_STEPS = ("Flatten", "Dropout", "Reshape", "BatchNormalization", "LayerNormalization", "AveragePooling2D", "AveragePooling1D",
+                 "GlobalAveragePooling2D", "GlobalAveragePooling1D", "ZeroPadding2D", "Permute", "SpatialDropout2D", "Rescaling",
+                 "InputLayer")
+_ACTIVATION_LAYERS = {"ReLU": "relu", "Softmax": "softmax"}
+_KNOWN = ("linear", "softmax", "sigmoid", "relu", "tanh", "log_softmax")
+_NAMES = 16
+
+
+def is_plain(model: Any) -> bool:
+    """Whether it trains as Keras does: a step of the user's own may have several losses and optimizers."""
+    return type(model).train_step is keras.Model.train_step and type(model).compute_loss is keras.Model.compute_loss
+
+
+def options_of(optimizer: Any) -> dict[str, Any]:
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scale
+
+    def number(name: str) -> float:
+        try:
+            value = getattr(inner, name, None)
+            return float(keras.ops.convert_to_numpy(value)) if value is not None else 0.0
+        except (TypeError, ValueError):
+            return 0.0
+
+    return {"kind": type(inner).__name__, "lr": number("learning_rate"), "eps": number("epsilon"),
+            "weight_decay": number("weight_decay"), "momentum": number("momentum")}
+
+
+# ---- layers in order -----------------------------------------------------------------------------------
+
+
+def chain_of(model: Any) -> list[Any]:
+    """Layers from the last one back, as far as each has one input. A model whose layers are called by its own code has no chain."""
+    if isinstance(model, keras.Sequential):
+        return [layer for part in reversed(model.layers)
+                for layer in (chain_of(part) if isinstance(part, keras.Model) else [part])]
+    outputs = getattr(model, "outputs", None)
+    if not outputs or len(outputs) != 1 or not hasattr(outputs[0], "_keras_history"):
+        return []
+    layers, tensor = [], outputs[0]
+    while tensor is not None and len(layers) < 256:
+        layer, index = tensor._keras_history.operation, tensor._keras_history.node_index
+        if isinstance(layer, keras.Model):
+            inner = chain_of(layer)
+            if not inner:
+                break
+            layers += inner
+        else:
+            layers.append(layer)
+        inputs = layer._inbound_nodes[index].input_tensors
+        tensor = inputs[0] if len(inputs) == 1 and hasattr(inputs[0], "_keras_history") else None
+    return layers
+
+
+def _activation(layer: Any) -> str | None:
+    """The activation that ends a layer; None: it has none to speak of, as a layer that reshapes."""
+    kind = type(layer).__name__
+    if kind in _ACTIVATION_LAYERS:
+        plain = kind != "ReLU" or not (getattr(layer, "negative_slope", 0) or getattr(layer, "max_value", None))
+        return _ACTIVATION_LAYERS[kind] if plain else "other"
+    function = getattr(layer, "activation", None)
+    if function is None:
+        return None if kind in _LINEAR_STEPS else "other"
+    name = getattr(function, "__name__", "other")
+    return name if name in _KNOWN else "other"
+
+
+def _bends(layer: Any) -> bool:
+    activation = _activation(layer)
+    return activation not in (None, "linear")
+
+
+def _kernel(layer: Any) -> Any:
+    own = [v for v in getattr(layer, "weights", []) if v.name in ("kernel", "_kernel")]
+    return own[0] if own and len(own[0].shape) > 1 else None
+
+
+def _is_layer(layer: Any) -> bool:
+    return isinstance(layer, keras.layers.Dense) or type(layer).__name__.startswith("Conv")
+
+
+# ---- the loss and what it is computed from -------------------------------------------------------------
+
+
+def _loss_of(model: Any) -> dict[str, Any] | None:
+    """Kind, reduction and weight of the only loss; None: there are several, or it is none of those that are known."""
+    loss = model.loss
+    if isinstance(loss, (list, tuple, dict)):
+        values = list(loss.values()) if isinstance(loss, dict) else list(loss)
+        if len(values) != 1:
+            return None
+        loss = values[0]
+    if isinstance(loss, str):
+        loss = keras.losses.get(loss)
+    function = getattr(loss, "fn", loss)
+    options = getattr(loss, "_fn_kwargs", {})
+    name = _LOSSES.get(getattr(function, "__name__", ""))
+    if name is None:
+        return None
+    if options.get("from_logits"):
+        name = _OF_LOGITS.get(name, name)
+    reduction = "sum" if getattr(loss, "reduction", None) == "sum" else "mean"
+    return {"losses": 1, "loss": name, "reduction": reduction, "divisor": _divisor(model)}
+
+
+def _divisor(model: Any) -> float:
+    weights = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
+    if isinstance(weights, dict):
+        weights = list(weights.values())
+    if isinstance(weights, (list, tuple)):
+        weights = weights[0] if len(weights) == 1 else None
+    return 1 / float(weights) if isinstance(weights, (int, float)) and weights > 0 else 1.0
+
+
+def describe(model: Any) -> dict[str, Any] | None:
+    """The facts of the head; None when the way from the last layer to the loss is not known."""
+    facts, layers = _loss_of(model), chain_of(model)
+    if facts is None or not layers:
+        return None
+    layers = [layer for layer in layers if type(layer).__name__ not in ("InputLayer", "Reshape", "Flatten", "Dropout")]
+    last = layers[0] if layers else None
+    if last is None:
+        return None
+    facts["activation"] = _activation(last) or "other"
+    if facts["activation"] == "linear" and not _is_layer(last) and len(layers) > 1:  # Activation("linear")
+        layers = layers[1:]
+        facts["activation"] = _activation(layers[0]) or "other"
+    if type(last).__name__ == "Softmax" and isinstance(last.axis, int):
+        rank = len(last.output.shape) if getattr(last, "_inbound_nodes", None) else 2
+        facts["rank"], facts["axis"] = rank, last.axis if last.axis >= 0 else last.axis + rank
+    place = next((i for i, layer in enumerate(layers) if _is_layer(layer)), None)
+    if place is None:
+        return None
+    layer = layers[place]
+    facts["layer"] = layer.name
+    facts["units"] = int(getattr(layer, "units", None) or getattr(layer, "filters", None) or 0)
+    return facts | _linear_part(layers[place:])
+
+
+def _linear_part(layers: list[Any]) -> dict[str, Any]:
+    """How many layers follow one another without anything but linear steps between them, and whether that is all there is."""
+    kernels: list[Any] = []
+    for place, layer in enumerate(layers):
+        if _is_layer(layer) and (place == 0 or not _bends(layer)):
+            kernels.append(_kernel(layer))
+        elif type(layer).__name__ not in _LINEAR_STEPS:
+            return {"linear_layers": len(kernels), "is_linear": False, "is_narrow": False}
+    shapes = [tuple(k.shape) for k in kernels if k is not None]
+    widths = [(shape[-1], math.prod(shape[:-1])) for shape in shapes]
+    narrow = any(inner[0] < min(inner[1], outer[0]) for outer, inner in zip(widths, widths[1:]))
+    return {"linear_layers": len(kernels), "is_linear": len(kernels) > 0, "is_narrow": narrow}
+
+
+# ---- weights -------------------------------------------------------------------------------------------
+
+
+def _all_layers(model: Any) -> list[Any]:
+    return [layer for layer in model._flatten_layers(include_self=False) if _is_layer(layer) and _kernel(layer) is not None]
+
+
+def _wide_recurrences(model: Any) -> list[tuple[str, float]]:
+    """Recurrent weights that make a state grow from step to step: a matrix of deviation 1 / sqrt(inputs) keeps its size."""
+    found = []
+    for variable in model.weights:
+        if variable.name == "recurrent_kernel" and len(variable.shape) == 2:
+            times = float(keras.ops.convert_to_numpy(variable).std()) * math.sqrt(variable.shape[0])
+            if times > 2.5:
+                found.append((".".join(variable.path.split("/")[-3:]), times))
+    return found
+
+
+def odd_weights(model: Any) -> dict[str, Any] | None:
+    """Layers that start with equal weights, or with much larger ones than keep the size of a signal (He: sqrt(2 / inputs))."""
+    equal, value = [], 0.0
+    recurrent = _wide_recurrences(model)
+    wide, ratio = [name for name, _ in recurrent], max((times for _, times in recurrent), default=0.0)
+    layers = _all_layers(model)
+    for place, layer in enumerate(layers):
+        kernel = keras.ops.convert_to_numpy(_kernel(layer)).astype(numpy.float64)
+        if kernel.size < 16:
+            continue
+        name = f"{layer.name}.kernel"
+        inputs = math.prod(kernel.shape[:-1])
+        if place != len(layers) - 1 and kernel.shape[-1] > 1 and kernel.min() == kernel.max():
+            equal.append(name)
+            value = float(kernel.flat[0])
+        elif (times := float(kernel.std()) * math.sqrt(inputs / 2)) > 4:
+            wide.append(name)
+            ratio = max(ratio, times)
+    return {"names": (equal or wide)[:_NAMES], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
+            "layers": len(layers)} if equal or wide else None
+
+
+def untrained_frozen(model: Any) -> dict[str, Any] | None:
+    """Layers that are not trained and have the values that Keras draws for a new one: uniform within sqrt(6 / (inputs + outputs)).
+    Nobody has trained them."""
+    layers = _all_layers(model)
+    names, last = [], -1
+    for place, layer in enumerate(layers):
+        kernel = _kernel(layer)
+        if layer.trainable and kernel.trainable:
+            continue
+        values = keras.ops.convert_to_numpy(kernel).astype(numpy.float64)
+        field = math.prod(values.shape[:-2])
+        bound = math.sqrt(6 / (field * (values.shape[-2] + values.shape[-1])))
+        deviation = float(values.std()) * math.sqrt(3) / bound
+        if values.size >= 64 and numpy.abs(values).max() <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15:
+            names.append(f"{layer.name}.kernel")
+            last = place
+    if not names:
+        return None
+    leading = not any(layer.trainable and _kernel(layer).trainable for layer in layers[:last])
+    return {"count": len(names), "names": names[:_NAMES], "leading": leading}
+
+
+def nonfinite_weights(model: Any, value_of: Callable[[Any], numpy.ndarray]) -> dict[str, Any]:
+    names = [v.path.replace("/", ".") for v in model.trainable_variables if not numpy.isfinite(value_of(v)).all()]
+    return {"names": names[:_NAMES], "count": len(names)}

@@ -1,0 +1,293 @@
+"""What a Keras training does, as facts that `tapedeck diagnose` judges: the note ``loop``, as `_loop.py` writes it for PyTorch.
+
+Model, loss and optimizer say most of it before the first step. The arrays that ``fit`` was given are read once, at the beginning:
+Keras hands them to no callback, so they are taken from its frame. Then some weights are compared in the first updates, and now
+and then later, and the loss is followed from Keras's own running mean. Nothing here changes a value.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import numpy
+
+from . import _keras_head, _loop_data
+
+_FIRST_UPDATES = 16  # whose size is looked at
+_RATIO_PERIOD = 64
+_WEIGHTS = 8
+_CHUNK = 1 << 22  # numbers of an array that are looked at together
+_MOST_ROWS = 1 << 16  # of which copies are looked for
+_ROWS_AT_END = 512  # that are predicted when training is over
+
+
+class KerasLoop:
+    """Goes with a recorder during one ``fit``. A fact that is not available ends the gathering, not the training."""
+
+    def __init__(self, deck: Any, model: Any, prefix: str) -> None:
+        self.deck, self.model, self.prefix = deck, model, prefix
+        self.stopped = False
+        self.facts: dict[str, Any] = {"updates": 0}
+        self.written = ""
+        self.updates = 0
+        self.before: list[tuple[Any, numpy.ndarray]] = []
+        self.ratios: list[float] = []
+        self.seen, self.mean = 0, 0.0  # of this epoch: batches, and Keras's mean of their losses
+        self.losses: list[float] = []
+        self.data: FitData | None = None
+        for name in ("before_batch", "after_batch", "end_epoch", "finish"):
+            setattr(self, name, self.guarded(getattr(self, name)))
+        self.guarded(self.begin)()
+
+    def guarded(self, method: Callable) -> Callable:
+        @functools.wraps(method)
+        def call(*arguments: Any) -> None:
+            if self.stopped:
+                return
+            try:
+                method(*arguments)
+            except Exception as error:
+                self.stopped = True
+                self.deck.note(self.prefix + "loop_stopped", f"facts about the loop end at update {self.updates}: {error!r}"[:500])
+
+        return call
+
+    def write(self) -> None:
+        text = json.dumps(self.facts)
+        if text != self.written:
+            self.written = text
+            self.deck.note(self.prefix + "loop", text)
+
+    # ---- before the first step ------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        model, facts = self.model, self.facts
+        is_plain = _keras_head.is_plain(model)
+        facts["optimizers"] = {"ours": 1, "others": 0 if is_plain else 1}  # a train_step of the user's may have several
+        facts["optimizer"] = _keras_head.options_of(model.optimizer)
+        if is_plain and (head := _keras_head.describe(model)):
+            facts["head"] = head
+        if model.built:
+            facts["trainable"] = len(model.trainable_weights)
+            if start := _keras_head.odd_weights(model):
+                facts["start"] = start
+            if frozen := _keras_head.untrained_frozen(model):
+                facts["frozen"] = frozen
+        self.data = FitData.find(model)
+        if self.data is not None:
+            facts |= self.data.facts()
+            if self.data.nonfinite is not None:
+                what, row = self.data.nonfinite
+                facts["nonfinite"] = {"since": self.deck.steps + 1, "what": what, "row": row, "of": "data"}
+        self.write()
+
+    # ---- steps ----------------------------------------------------------------------------------------
+
+    def before_batch(self) -> None:
+        self.before = []
+        if self.model.built and (self.updates < _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0):
+            kernels = [v for v in self.model.trainable_variables if len(v.shape) > 1]
+            kernels = kernels[:: max(1, len(kernels) // _WEIGHTS)][:_WEIGHTS]
+            self.before = [(v, self.value_of(v)) for v in kernels]
+
+    def value_of(self, variable: Any) -> numpy.ndarray:
+        """Keras on JAX holds the values that are being trained apart from the model's variables."""
+        state = getattr(self.model, "_jax_state", None)
+        if state is not None:
+            place = next((i for i, v in enumerate(self.model.trainable_variables) if v is variable), None)
+            values = state.get("trainable_variables")
+            if place is not None and values is not None:
+                return numpy.array(values[place])
+        return numpy.array(keras.ops.convert_to_numpy(variable.value))
+
+    def after_batch(self, updates: int, logs: Any) -> None:
+        self.updates += updates
+        self.facts["updates"] = self.updates
+        ratios = []
+        for variable, before in self.before:
+            size = float(numpy.linalg.norm(before.astype(numpy.float64)))
+            step = float(numpy.linalg.norm(self.value_of(variable).astype(numpy.float64) - before))
+            if size > 0 and math.isfinite(step):
+                ratios.append(step / size / updates)
+        self.before = []
+        if ratios:
+            self.ratios.append(statistics.median(ratios))
+            self.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios), "largest": max(self.ratios)}
+        loss = (logs or {}).get("loss")
+        if loss is not None:
+            self.see_loss(float(loss), updates)
+        if self.updates <= _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0:
+            self.write()
+
+    def see_loss(self, mean: float, batches: int) -> None:
+        """Keras reports the mean of the epoch so far, of batches of one size."""
+        if not math.isfinite(mean):
+            if "loss" not in self.facts.setdefault("nonfinite", {}):
+                self.see_nonfinite("NaN" if math.isnan(mean) else "infinite")
+            return
+        self.seen += batches
+        loss = (mean * self.seen - self.mean * (self.seen - batches)) / batches
+        self.mean = mean
+        self.losses.append(loss)
+        count = len(self.losses)
+        if count < 64 or count % 16 == 0:
+            self.write_losses()
+
+    def write_losses(self) -> None:
+        tenth = max(1, len(self.losses) // 10)
+        self.facts["loss"] = {"points": len(self.losses), "first": self.losses[0],
+                              "early": float(numpy.mean(self.losses[: max(1, tenth // 2)])),
+                              "last": float(numpy.mean(self.losses[-tenth:])), "least": min(self.losses)}
+
+    def see_nonfinite(self, loss: str) -> None:
+        fact = self.facts["nonfinite"]
+        fact |= {"since": self.deck.steps + 1, "loss": loss}
+        if "what" not in fact:
+            fact |= {"what": "weights", "updates": self.updates} | _keras_head.nonfinite_weights(self.model, self.value_of)
+        self.write()
+
+    def end_epoch(self) -> None:
+        self.seen, self.mean = 0, 0.0
+
+    def finish(self) -> None:
+        if self.losses:
+            self.write_losses()
+        if self.data is not None and "head" in self.facts and "nonfinite" not in self.facts:
+            self.facts |= self.data.predictions(self.model)
+        self.write()
+
+
+class FitData:
+    """The arrays that ``fit`` was called with."""
+
+    def __init__(self, adapter: Any, validation: tuple[Any, Any] | None) -> None:
+        inputs = adapter._inputs
+        self.x, self.y = inputs[0], inputs[1] if len(inputs) > 1 else None
+        self.shuffles, self.batch = bool(adapter._shuffle), int(adapter._batch_size)
+        self.validation = validation
+        self.nonfinite: tuple[str, int] | None = None
+
+    @classmethod
+    def find(cls, model: Any) -> "FitData | None":
+        """Of the ``fit`` of this model that is running; None: it was given something else than arrays, or there is none."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
+                break
+            frame = frame.f_back
+        if frame is None:
+            return None
+        adapter = getattr(frame.f_locals.get("epoch_iterator"), "data_adapter", None)
+        if not all(hasattr(adapter, name) for name in ("_inputs", "_shuffle", "_batch_size")):
+            return None
+        inputs = adapter._inputs
+        if not isinstance(inputs, (tuple, list)) or not _is_array(inputs[0]) or (len(inputs) > 1 and not _is_array(inputs[1])):
+            return None
+        x, y = frame.f_locals.get("val_x"), frame.f_locals.get("val_y")
+        return cls(adapter, (x, y) if _is_array(x) and _is_array(y) else None)
+
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if (row := _first_nonfinite(self.x)) is not None:
+            self.nonfinite = "input", row
+        elif self.y is not None and (row := _first_nonfinite(self.y)) is not None:
+            self.nonfinite = "label", row
+        if (scale := _range(self.x)) is not None:
+            found["input"] = scale
+        if self.y is None:
+            return found
+        if (scale := _range(self.y)) is not None:
+            found["target"] = scale | {"whole": numpy.asarray(self.y[:1]).dtype.kind in "iu"}
+        classes = _loop_data.classes_of(_array(self.y, _MOST_ROWS))
+        if classes is not None:
+            if not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):
+                found["classes"] = sorted_
+            found |= self.neighbours(classes)
+        if self.validation is not None and (copies := self.copies()):
+            found["copies"] = copies
+        return found
+
+    def neighbours(self, classes: numpy.ndarray) -> dict[str, Any]:
+        """Spread over the data: it may be sorted."""
+        places = numpy.linspace(0, len(classes) - 1, min(len(classes), _loop_data.EXAMPLES)).astype(int)
+        training = _loop_data.agreement(_array(self.x, _MOST_ROWS)[places], classes[places])
+        if training is None:
+            return {}
+        found = {"neighbours": training}
+        if self.validation is not None:
+            labels = _loop_data.classes_of(_array(self.validation[1], _MOST_ROWS))
+            if labels is not None:
+                places = numpy.linspace(0, len(labels) - 1, min(len(labels), _loop_data.EXAMPLES)).astype(int)
+                other = _loop_data.agreement(_array(self.validation[0], _MOST_ROWS)[places], labels[places])
+                if other is not None:
+                    found["validation_neighbours"] = other
+        return found
+
+    def copies(self) -> dict[str, Any] | None:
+        training = _loop_data.digests(_array(self.x, _MOST_ROWS))
+        validation = _loop_data.digests(_array(self.validation[0], _MOST_ROWS // 8))
+        if len(validation) < 16 or len(training) < 16:
+            return None
+        known = set(training)
+        return {"rows": len(validation), "copies": sum(mark in known for mark in validation),
+                "within": 1 - len(known) / len(training)}
+
+    def predictions(self, model: Any) -> dict[str, Any]:
+        """Which classes the trained model says: of validation examples, and of training examples to compare."""
+        found = {}
+        for key, examples, labels in (("said_of_validation", *(self.validation or (None, None))), ("said_of_training", self.x, self.y)):
+            classes = None if examples is None or labels is None else _loop_data.classes_of(_array(labels, _ROWS_AT_END))
+            if classes is None:
+                continue
+            outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
+            outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
+            if outputs is None or outputs.ndim != 2 or outputs.shape[1] < 2 or not numpy.isfinite(outputs).all():
+                return {}
+            counted = _loop_data.Predictions()
+            counted.add(outputs, classes)
+            if facts := counted.facts():
+                found[key] = facts
+        return found
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__getitem__") and len(value.shape) > 0
+
+
+def _array(values: Any, rows: int) -> numpy.ndarray:
+    return numpy.asarray(values[:rows])
+
+
+def _chunks(values: Any) -> Iterable[tuple[int, numpy.ndarray]]:
+    rows = max(1, _CHUNK // max(1, math.prod(values.shape[1:])))
+    for start in range(0, values.shape[0], rows):
+        yield start, numpy.asarray(values[start : start + rows])
+
+
+def _first_nonfinite(values: Any) -> int | None:
+    for start, chunk in _chunks(values):
+        if chunk.dtype.kind == "f" and not numpy.isfinite(chunk.sum(dtype=numpy.float64)):
+            bad = ~numpy.isfinite(chunk).reshape(len(chunk), -1).all(1)
+            if bad.any():
+                return start + int(bad.argmax())
+    return None
+
+
+def _range(values: Any) -> dict[str, Any] | None:
+    """Of the first part of an array, without what is not finite."""
+    chunk = next((chunk for _, chunk in _chunks(values)), None)
+    if chunk is None or chunk.dtype.kind not in "iuf" or chunk.size == 0:
+        return None
+    chunk = chunk.astype(numpy.float64, copy=False)
+    chunk = chunk[numpy.isfinite(chunk)]
+    if chunk.size == 0:
+        return None
+    return {"minimum": float(chunk.min()), "maximum": float(chunk.max()), "size": float(numpy.sqrt(numpy.mean(chunk * chunk))),
+            "batches": 1}

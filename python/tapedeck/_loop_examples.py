@@ -1,0 +1,136 @@
+"""Facts about a loop's examples: whether neighbours have the same class, whether validation examples are training examples, and
+which classes the model says for validation examples of each label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import torch
+
+from . import _loop_data, _observe
+
+_BATCHES = 16  # within which neighbours are compared
+_UPDATES = 64  # in which training examples are collected
+_VALIDATED = 1024  # examples of one validation that are looked at
+_VALIDATIONS = 256  # after which there is nothing new to see
+
+
+def _is_small(tensor: Any) -> bool:
+    """A tensor that can be read without much waiting."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not hasattr(tensor, "_local_tensor") \
+        and tensor.device.type in ("cpu", "cuda")
+
+
+class Examples:
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.rows: list[numpy.ndarray] = []  # of training, until there are enough
+        self.classes: list[numpy.ndarray] = []
+        self.known: set[int] = set()  # examples that are there: they come again in every epoch
+        self.count = 0
+        self.within: list[tuple[float, float]] = []  # batches: how often neighbours agree, and by chance
+        self.is_open = True
+        self.is_validating = False
+        self.validations = 0
+        self.left = 0  # examples of this validation that are still looked at
+        self.said = _loop_data.Predictions()
+        self.copies = {"rows": 0, "copies": 0}
+        self.seen: set[int] = set()
+        self.twice = 0  # validation examples that this validation had before
+        self.batches = {"none": 0, "all": 0, "some": 0}
+        self.listener = loop.guard(self.see_loss)
+
+    def stop(self) -> None:
+        self.rows, self.classes = [], []
+        self.is_open = False
+        if self.is_validating:
+            self.is_validating = False
+            _observe.losses.remove(self.listener)
+
+    # ---- training ----------------------------------------------------------------------------------
+
+    def see_training(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+        """Examples of the first batches, with the class of each."""
+        if not self.is_open:
+            return
+        if not batch.is_floating_point() or not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] \
+                or "inputs" in self.loop.facts:
+            self.is_open = False
+            return
+        classes = _loop_data.classes_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
+        if classes is None or len(numpy.unique(classes)) == len(classes) > 2:  # places in the batch, as contrastive losses have them
+            self.is_open = False
+            return
+        rows = _loop_data.flat_rows(batch.detach()[: _loop_data.EXAMPLES].float().numpy())
+        marks = _loop_data.digests(rows)
+        if len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, classes)):
+            self.within.append(found)
+        new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
+        self.known.update(marks)
+        self.rows.append(rows[new])
+        self.classes.append(classes[new])
+        self.count += len(new)
+        if self.count >= _loop_data.EXAMPLES or self.loop.updates >= _UPDATES:
+            self.write_neighbours()
+
+    def write_neighbours(self) -> None:
+        rows, classes, self.rows, self.classes, self.is_open = self.rows, self.classes, [], [], False
+        self.known = set()
+        if rows and len({part.shape[1] for part in rows}) == 1:
+            found = _loop_data.agreement(numpy.concatenate(rows), numpy.concatenate(classes))
+            if found is not None:
+                self.loop.facts["neighbours"] = found
+        if self.within:
+            same, chance = (float(numpy.mean(values)) for values in zip(*self.within))
+            self.loop.facts["batch_neighbours"] = {"batches": len(self.within), "same": same, "chance": chance}
+
+    # ---- validation --------------------------------------------------------------------------------
+
+    def see_validation(self, batch: torch.Tensor | None) -> None:
+        """A pass without gradients, in evaluation mode."""
+        if not self.is_validating:
+            if self.validations >= _VALIDATIONS:
+                return
+            self.validations += 1
+            self.is_validating, self.left = True, _VALIDATED
+            self.said = _loop_data.Predictions()
+            self.seen, self.twice = set(), 0
+            self.copies = {"rows": 0, "copies": 0}
+            self.batches = {"none": 0, "all": 0, "some": 0}
+            _observe.losses.add(self.listener)
+        if batch is not None and self.left > 0 and _is_small(batch) and batch.is_cpu and batch.dim() > 1:
+            self.see_copies(batch)
+            self.left -= batch.shape[0]
+
+    def see_copies(self, batch: torch.Tensor) -> None:
+        marks = self.loop.labels.marks_of(batch[:_VALIDATED])
+        known = sum(mark in self.loop.labels.pairs for mark in marks)
+        self.twice += len(marks) - len(set(marks) - self.seen)
+        self.seen.update(marks)
+        self.copies["rows"] += len(marks)
+        self.copies["copies"] += known
+        if marks:
+            self.batches["none" if known == 0 else "all" if known == len(marks) else "some"] += 1
+
+    def see_loss(self, outputs: Any, target: Any) -> None:
+        """A cross-entropy that is computed without gradients."""
+        if torch.is_grad_enabled() or not _is_small(outputs) or not _is_small(target) or outputs.dim() != 2 \
+                or target.dim() != 1 or target.is_floating_point() or target.shape[0] != outputs.shape[0] \
+                or outputs.shape[0] > 4 * _VALIDATED or target.numel() == 0:
+            return
+        self.said.add(outputs.detach().float().cpu().numpy(), target.detach().cpu().numpy())
+
+    def end_validation(self) -> None:
+        """Training goes on."""
+        if not self.is_validating:
+            return
+        self.is_validating = False
+        _observe.losses.remove(self.listener)
+        facts = self.loop.facts
+        if found := self.said.facts():
+            facts["said_of_validation"] = found
+        rows = self.copies["rows"]
+        if rows and facts.get("labels", {}).get("again"):  # all training examples have been there
+            facts["copies"] = self.copies | {"within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
+                                                                                        and not self.batches["some"])}

@@ -1,0 +1,42 @@
+#include "diagnose/loop.h"
+
+#define SHARE 0.05  /* of the validation examples */
+#define WITHIN 0.02 /* of the examples that are there twice anyway, as of few possible ones */
+
+enum { FEW = 8 };
+
+static void find_data_leak(td__case *of) {
+    double rows = td__loop_number(of, "copies", "rows");
+    double copies = td__loop_number(of, "copies", "copies");
+    /* Training examples may be evaluated on purpose, beside others or under another name. */
+    bool only_copies = copies == rows;
+    bool is_validation = !only_copies || td__loop_is(of, "copies", "validation") ||
+                         td__validation_loss_of(of->history)->count > 0;
+    if (rows < FEW || copies < SHARE * rows || td__loop_number(of, "copies", "within") > WITHIN ||
+        td__loop_is(of, "copies", "apart") || !is_validation) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, NULL, 1,
+                                      "split the data before it is repeated, drawn from or sorted");
+    td__because(s, NULL, 1, copies / rows,
+                td__say(of,
+                        "of %.0f validation examples that were looked at, %.0f are training "
+                        "examples",
+                        rows, copies));
+}
+
+const td__rule td__rule_data_leak = {
+    .info = {.name = "data_leak",
+             .meaning = "validation examples are training examples",
+             .reads = "the loop's copies",
+             .statistic = "validation examples that equal a training example, number by number",
+             .threshold = "one in twenty, where examples are not there twice anyway. Batches that "
+                          "are all copies beside others that have none are training data, "
+                          "evaluated on purpose",
+             .remedy = "split the data before it is repeated, drawn from or sorted"},
+    .title = "validation on training data",
+    .explains = 0,
+    .needs = TD__NEEDS_LOOP,
+    .look = find_data_leak,
+    .after = true,
+};
