@@ -57,7 +57,7 @@ static void recorded_step(worker *w) {
             targets[count++] = td_model_output_at(w->model, i);
         }
     }
-    if (td_tape_gradient_tell(w->tape, loss, w->count, count, targets, found, deck ? ready : NULL,
+    if (td_tape_gradient_keep(w->tape, loss, w->count, count, targets, found, deck ? ready : NULL,
                               w, &w->error) ||
         td_optimizer_step(w->optimizer, found, &w->error)) {
         fail("step", &w->error);

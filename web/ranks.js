@@ -130,10 +130,7 @@ export const ranksPage = {
                     found.whole ? "" : " — too many records: zoom in for all of them",
                 ),
             );
-            heat.set(
-                found.rows.map((row) => ({ ...row, name: `rank ${row.rank}`, until: signal?.last ?? time.last })),
-                context.marks(),
-            );
+            heat.set(found.rows.map((row) => ({ ...row, name: `rank ${row.rank}`, until: signal?.last ?? time.last })));
             replace(first, firstList(run, found.bad, label));
         };
         const controls = () =>

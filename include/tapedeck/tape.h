@@ -57,29 +57,29 @@ TD_API void td_tape_set_no_history(td_tape *tape, bool no_history);
 TD_API void td_tape_set_training(td_tape *tape, bool training);
 TD_API bool td_tape_is_training(const td_tape *tape);
 
-/* gradients[i] = d sum(of) / d targets[i], shaped like targets[i]; they live until td_tape_reset.
+/* gradients[i] = d sum(source) / d targets[i], shaped like targets[i]; they live until td_tape_reset.
  *
  * Targets are tensors made on this tape or heap tensors that were given to its operations. One that
- * `of` does not depend on gets zeros, and td_tensor_is_disconnected says so. One that the tape
+ * `source` does not depend on gets zeros, and td_tensor_is_disconnected says so. One that the tape
  * never saw is an error that names it. Only what leads to the targets is computed. May be called
  * again with other targets until the tape is reset. */
-TD_API TD_NODISCARD td_status td_tape_gradient(td_tape *tape, td_tensor *of, size_t count,
+TD_API TD_NODISCARD td_status td_tape_gradient(td_tape *tape, td_tensor *source, size_t count,
                                                td_tensor *const targets[], td_tensor *gradients[],
                                                td_error *error);
 
 /* Called during the backward walk as soon as gradients[index] is complete. It records no operation on the
  * tape. */
 typedef void td_gradient_ready(void *user, size_t index, td_tensor *gradient);
-/* The same, telling of each gradient while it is still warm in the cache. */
-TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
-                                                      td_tensor *const targets[],
+/* The same; calls `ready` for each gradient while it is still in the cache. */
+TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *source,
+                                                      size_t count, td_tensor *const targets[],
                                                       td_tensor *gradients[],
                                                       td_gradient_ready *ready, void *user,
                                                       td_error *error);
 
 /* Like the function above, but returns only the first `kept` gradients. The remaining ones are passed to
  * `ready`; their memory is recycled when it returns, unless a td_tape_view of them is still held. */
-TD_API TD_NODISCARD td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept,
+TD_API TD_NODISCARD td_status td_tape_gradient_keep(td_tape *tape, td_tensor *source, size_t kept,
                                                     size_t count, td_tensor *const targets[],
                                                     td_tensor *gradients[],
                                                     td_gradient_ready *ready, void *user,

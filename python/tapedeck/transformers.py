@@ -30,7 +30,9 @@ class Recorder(TrainerSteps, TrainerCallback):
     def _begin(self, args: Any, model: Any) -> None:
         given = self._options.get("config") or {}
         config = getattr(model, "config", None)
-        settings = {**args.to_sanitized_dict(), **({"model": config.to_dict()} if hasattr(config, "to_dict") else {})}
+        settings = args.to_sanitized_dict() if hasattr(args, "to_sanitized_dict") else {}
+        if hasattr(config, "to_dict"):
+            settings["model"] = config.to_dict()
         known = given if isinstance(given, Mapping) else vars(given)
         self.deck._about(None, None, None, {key: value for key, value in settings.items() if key not in known})
         self.deck.log(self._early)

@@ -87,6 +87,8 @@ class Mcp(Case):
         self.assertEqual(self.call("compare_runs", a="small", b="small")["signals_parted"], 0)
         self.assertIn("findings", self.call("diagnose_run", run="small"))
         self.assertTrue(self.call("assert_run", run="small", expression="loss < 100")["holds"])
+        found = self.call("origin", run="small")
+        self.assertEqual((found["step"], found["operation"]), (0, None))
 
     def test_answers_have_a_maximum(self):
         many = "with recursive a(x) as (select 1 union all select x + 1 from a) select x, 'some text to fill a row' from a"

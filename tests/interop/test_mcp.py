@@ -21,6 +21,7 @@ CALLS = (
     ("compare_runs", {"a": "demo", "b": "demo"}),
     ("diagnose_run", {"run": "demo"}),
     ("assert_run", {"run": "demo", "expression": "val_accuracy > 0.9 and not nan(*)"}),
+    ("origin", {"run": "demo"}),
 )
 
 

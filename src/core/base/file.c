@@ -16,24 +16,24 @@
 
 #define ROOM "room"
 
-static const int hushed[] = {SIGXFSZ, SIGPIPE};
+static const int file_signals[] = {SIGXFSZ, SIGPIPE};
 
-void td__hush(sigset_t *before) {
+void td__block_file_signals(sigset_t *before) {
     sigset_t both;
     sigemptyset(&both);
-    for (size_t i = 0; i < sizeof hushed / sizeof *hushed; i++) {
-        sigaddset(&both, hushed[i]);
+    for (size_t i = 0; i < sizeof file_signals / sizeof *file_signals; i++) {
+        sigaddset(&both, file_signals[i]);
     }
     pthread_sigmask(SIG_BLOCK, &both, before);
 }
 
-void td__unhush(const sigset_t *before) {
+void td__unblock_file_signals(const sigset_t *before) {
     int reason = errno;
-    for (size_t i = 0; i < sizeof hushed / sizeof *hushed; i++) {
+    for (size_t i = 0; i < sizeof file_signals / sizeof *file_signals; i++) {
         sigset_t one;
         sigemptyset(&one);
-        sigaddset(&one, hushed[i]);
-        if (sigismember(before, hushed[i]) == 0) { /* otherwise it waits, as it would have */
+        sigaddset(&one, file_signals[i]);
+        if (sigismember(before, file_signals[i]) == 0) { /* otherwise it waits, as it would have */
             (void)sigtimedwait(&one, NULL, &(struct timespec){0});
         }
     }
@@ -61,9 +61,9 @@ static bool write_all(int file, const void *data, size_t size, off_t offset) {
 
 bool td__write_all(int file, const void *data, size_t size, off_t offset) {
     sigset_t before;
-    td__hush(&before);
+    td__block_file_signals(&before);
     bool good = write_all(file, data, size, offset);
-    td__unhush(&before);
+    td__unblock_file_signals(&before);
     return good;
 }
 

@@ -23,8 +23,8 @@ bool td__read_all(int file, void *data, size_t size, off_t offset);
 /* Between the two, a write that fails is an error and nothing else: the signals of a file grown too
  * large (SIGXFSZ) and of a pipe without a reader (SIGPIPE) do not reach this thread. td__write_all
  * is so by itself. */
-void td__hush(sigset_t *before);
-void td__unhush(const sigset_t *before);
+void td__block_file_signals(sigset_t *before);
+void td__unblock_file_signals(const sigset_t *before);
 
 /* Calls sync (fsync, fdatasync, syncfs) until no signal comes between; false, with errno, when it
  * fails. */

@@ -336,7 +336,7 @@ void td_metric_reset(td_metric *metric) {
     }
 }
 
-/* Room for predictions of so many outputs; what was summed up for another width is lost. */
+/* Allocates for predictions of `width` outputs; sums of another width are lost. */
 static bool make_room(td_metric *metric, int64_t width) {
     const td__metric_rule *rule = rules[metric->options.kind];
     size_t count = rule->sums ? rule->sums(&metric->options, width) : 0;

@@ -172,7 +172,7 @@ static void fetch_rows(const td__gemm_arguments *g, int64_t row, int rows, int64
     }
 }
 
-/* Of so many rows that are left: two tiles of like size beat a full one and a thin one. */
+/* Of the rows that are left: two tiles of like size beat a full one and a thin one. */
 static int rows_of_tile(int64_t left, int max) {
     return (int)(left >= 2 * max ? max : left > max ? (left + 1) / 2 : left);
 }

@@ -177,7 +177,7 @@ static td_status walk_back(const backward_walk *walk, td__slot *from) {
     return TD_OK;
 }
 
-td_status td_tape_gradient_tell(td_tape *tape, td_tensor *source, size_t kept, size_t count,
+td_status td_tape_gradient_keep(td_tape *tape, td_tensor *source, size_t kept, size_t count,
                                 td_tensor *const targets[], td_tensor *gradients[],
                                 td_gradient_ready *ready, void *user, td_error *error) {
     if (td_tape_status(tape, error)) {
@@ -217,7 +217,7 @@ td_status td_tape_gradient_tell(td_tape *tape, td_tensor *source, size_t kept, s
 td_status td_tape_gradient_notify(td_tape *tape, td_tensor *source, size_t count,
                                   td_tensor *const targets[], td_tensor *gradients[],
                                   td_gradient_ready *ready, void *user, td_error *error) {
-    return td_tape_gradient_tell(tape, source, count, count, targets, gradients, ready, user,
+    return td_tape_gradient_keep(tape, source, count, count, targets, gradients, ready, user,
                                  error);
 }
 

@@ -247,7 +247,7 @@ typedef struct td__kernels {
     int vector_width; /* floats in a register: a panel of at most this many columns is cheaper */
     /* Packs a panel whose columns (at most panel_width, the others are zero) are rows of b, k long. */
     void (*pack_transposed)(int64_t columns, int64_t k, const float *b, int64_t ldb, float *panel);
-    /* to[t, i, r] = a[i * lda + t * rows + r] of so many tiles of rows */
+    /* to[t, i, r] = a[i * lda + t * rows + r] for each tile t of rows */
     void (*pack_left)(int tiles, int rows, int64_t k, const float *a, int64_t lda, float *to);
     /* Packs k rows of b into as many panels as so many columns have; columns beyond are zero. */
     void (*pack_rows)(int64_t columns, int64_t k, const float *b, int64_t ldb, int64_t panel_stride,

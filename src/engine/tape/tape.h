@@ -21,7 +21,7 @@ typedef struct td__slot {
     bool needed;          /* a target depends on it, or it is one */
     bool is_target;       /* its gradient is kept */
     bool is_target_twice; /* … and wanted under several numbers */
-    bool awaits_notice;   /* … until somebody has been told of it */
+    bool awaits_notice;   /* … until `ready` has been called with it */
     size_t target;        /* the lowest of them */
     td__buffer *gradient; /* sum of the contributions so far; NULL: none yet */
     td__buffer *pending;  /* a contribution between td__gradient_begin and _end */

@@ -205,7 +205,7 @@ static void watch_forks(void) {
     (void)pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* So many workers, or as many as can be had. They get no signals. */
+/* Starts workers until there are `wanted`, or as many as the system allows. They get no signals. */
 static void start_workers(int wanted) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
@@ -227,7 +227,7 @@ static int threads_to_use(int shares) {
     return use.threads > 0 && use.threads < threads ? use.threads : threads;
 }
 
-/* computed and elapsed: seconds of a region in which so many threads took part. */
+/* computed and elapsed: seconds of a region in which `threads` threads took part. */
 static void judge(int threads, double computed, double elapsed) {
     use.computed += computed;
     use.elapsed += elapsed;

@@ -385,7 +385,7 @@ static td__graph_source *source_create(td__graph *graph, const td__graph_origin 
 }
 
 /* Whether the model is to be made when the data is there; says what it takes. What is wrong with the
- * input is said when it is made. */
+ * input is reported when it is made. */
 static bool must_wait(td__graph_source *source, td__model_for *data) {
     if (data->known || check_input(source->graph, NULL)) {
         return false;

@@ -10,7 +10,7 @@ enum {
     OBJECT_HEAD = 16,
 };
 
-/* The first failure is the one that is told. */
+/* Only the first failure is reported. */
 static void fail(td__hdf5_maker *maker, td_status status, const char *path, const char *what) {
     if (!maker->failure.status) {
         td_error_set(&maker->failure, status, "'%s': %s", path, what);

@@ -18,7 +18,7 @@ typedef struct td__keras_call {
     bool causal;
     bool with_number; /* one argument is a number: x + 3 */
     double number;
-    char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
+    char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be loaded; "" when it can */
 } td__keras_call;
 
 /* node, one of inbound_nodes: of Keras 3, {"args": […], "kwargs": {…}}, or of Keras 2, [["a", 0, 0,

@@ -1,7 +1,7 @@
 /* The layers of a Keras configuration, how they are connected, and an order to run them in.
  *
  * Sequential and Functional models, in the forms of Keras 3 and Keras 2; models within models are
- * laid flat. Everything that cannot be had is gathered in `refused`, so that one error can list it.
+ * laid flat. Everything that cannot be loaded is gathered in `refused`, so that one error can list it.
  */
 #ifndef TAPEDECK_KERAS_GRAPH_H
 #define TAPEDECK_KERAS_GRAPH_H
@@ -31,7 +31,7 @@ typedef struct td__keras_entry {
     size_t given_count;
 } td__keras_entry;
 
-/* Layers that cannot be had, by class and reason. */
+/* Layers that cannot be loaded, by class and reason. */
 typedef struct td__keras_refusal {
     char class_name[64], name[64], reason[TD__KERAS_REASON_SIZE];
     size_t count;

@@ -33,7 +33,7 @@ typedef struct td__keras_settings {
     size_t used;                           /* of numbers */
     td_setting inner[TD__KERAS_MAX_INNER]; /* of choices: initialisers */
     size_t inner_count;
-    char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
+    char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be loaded; "" when it can */
 } td__keras_settings;
 
 /* The settings of a layer but for name, from and frozen. input: the shape of its first input (of one

@@ -8,7 +8,7 @@
 /* Whether the names are PyTorch's: none of ours ends in "weight". */
 bool td__pytorch_names(size_t count, const td__named_view *tensors);
 /* As td__weights_assign: every parameter must be given, every tensor must be used (except
- * num_batches_tracked); all problems are told together, and then nothing has changed. */
+ * num_batches_tracked); all problems are reported together, and then nothing has changed. */
 TD_NODISCARD td_status td__pytorch_assign(td_model *model, const char *path, size_t count,
                                           const td__named_view *tensors, td_error *error);
 

@@ -25,7 +25,7 @@ ptrdiff_t td__parameter_index_find(const td__parameter_index *index, const char 
 const char *td__parameter_index_nearest(const td__parameter_index *index, const char *name);
 
 /* Writes all parameters from tensors of their names and shapes, straight from where they stand. Each
- * parameter must be given once, and nothing else. All problems are told together; then nothing has
+ * parameter must be given once, and nothing else. All problems are reported together; then nothing has
  * changed. */
 TD_NODISCARD td_status td__weights_assign(td_model *model, const char *path, size_t count,
                                           const td__named_view *tensors, td_error *error);

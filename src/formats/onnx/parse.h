@@ -76,7 +76,7 @@ const td__onnx_encoding *td__onnx_encoding_of(td__graph_type type);
 static inline size_t td__onnx_sharers(const td__onnx_encoding *encoding) {
     return encoding->bits < 8 && 8 % encoding->bits == 0 ? 8u / encoding->bits : 1;
 }
-/* Bytes of so many elements in raw data. */
+/* Bytes of `count` elements in raw data. */
 static inline size_t td__onnx_raw_size(const td__onnx_encoding *encoding, int64_t count) {
     return encoding->bits < 8 ? ((size_t)count * encoding->bits + 7) / 8
                               : (size_t)count * (encoding->bits / 8);

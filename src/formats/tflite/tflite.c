@@ -415,7 +415,7 @@ static int32_t code_of(td__flat *flat, size_t table) {
     return code > old ? code : old;
 }
 
-/* Why operator i could not be had goes into missing. */
+/* Writes into missing why operator i is not supported. */
 static void convert_operator(td__lite *lite, size_t table, size_t codes, size_t code_count,
                              size_t i, char missing[MAX_MISSING], size_t *refused) {
     td__flat *flat = &lite->flat;

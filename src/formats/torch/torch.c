@@ -100,7 +100,7 @@ static bool read_numbers(const reader *r, const td__pickle_value *list, int64_t 
     return true;
 }
 
-/* Whether all elements lie within a storage of so many. */
+/* Whether all elements lie within a storage of `available` elements. */
 static bool fits(const td_shape *shape, const int64_t *strides, int64_t offset, int64_t available) {
     int64_t last = offset;
     for (int32_t i = 0; i < shape->rank; i++) {

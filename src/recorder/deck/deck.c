@@ -433,9 +433,10 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     td_sink *sink = NULL;
     td_error local = {0};
     sigset_t before;
-    td__hush(&before); /* the writer thread, which calls all else, has its signals blocked */
+    td__block_file_signals(
+        &before); /* the writer thread, which calls all else, has its signals blocked */
     td_status status = outlet->class->open(&options, &sink, &local);
-    td__unhush(&before);
+    td__unblock_file_signals(&before);
     td__free(now);
     td__deck_lock(deck);
     outlet->opening = false;

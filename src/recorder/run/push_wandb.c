@@ -31,6 +31,7 @@ typedef struct wandb_log {
     bool any; /* something of the step */
     int64_t step;
     double wall_time;
+    double setting; /* that is being read, where it is a number */
 } wandb_log;
 
 /* ---- Messages ------------------------------------------------------------------------------- */
@@ -209,13 +210,12 @@ static td_status take_record(void *user, const td_record *record, td_error *erro
 
 static void take_setting(void *user, const char *key, const char *value) {
     wandb_log *l = user;
-    double number = 0;
-    const char *end = td__parse_float64(value, &number);
+    const char *end = td__parse_float64(value, &l->setting);
     if (strcmp(key, "yaml") == 0) {
         return;
     }
     if (end && !*end) {
-        json_number(&l->json, number);
+        json_number(&l->json, l->setting);
     } else {
         json_text(&l->json, value);
     }

@@ -291,7 +291,7 @@ td_status td__append_set_open(td__append_set *set, const td_sink_options *option
                             .committed_at = td__seconds(),
                             .say = options->say,
                             .listener = options->listener};
-    set->held = options->held ? options->held : &set->unheard;
+    set->held = options->held ? options->held : &set->own_count;
     if (set->folder < 0) {
         return TD_IO;
     }

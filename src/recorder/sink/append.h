@@ -27,7 +27,7 @@ typedef struct td__append_set {
     double committed_at; /* seconds; the last attempt */
     void *stack;         /* of the process that writes lines, see append.c */
     int64_t *held;       /* records that are in no file yet, see td_sink_options */
-    int64_t unheard;     /* where that is counted when nobody asks */
+    int64_t own_count;   /* where that is counted when nobody asks */
     void (*say)(void *listener, const td_error *problem); /* see there, too */
     void *listener;
 } td__append_set;

@@ -22,7 +22,7 @@ struct td_sink {
     int64_t taken;            /* records */
     int64_t committed;        /* of those */
     int64_t *held;            /* the others; see td_sink_options */
-    int64_t unheard;
+    int64_t own_count;
     char state[16]; /* the run's, as last noted */
 };
 
@@ -163,7 +163,7 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory");
     }
-    opened->held = options->held ? options->held : &opened->unheard;
+    opened->held = options->held ? options->held : &opened->own_count;
     opened->folder = td__folder_open(options->folder, error);
     td_status status = opened->folder < 0 ? TD_IO : open_writer(opened, options, error);
     if (status) {

@@ -364,7 +364,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     return status;
 }
 
-static void tell_remarks(const predictor *p, const td_predict_options *options) {
+static void report_remarks(const predictor *p, const td_predict_options *options) {
     td_names remarks = td_dataset_info(p->saved.data)->remarks;
     for (size_t i = 0; options->remark && i < remarks.count; i++) {
         options->remark(options->user, remarks.items[i]);
@@ -420,7 +420,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {
-        tell_remarks(&p, &all);
+        report_remarks(&p, &all);
         status = prepare(&p, &all, &reason);
     }
     if (!status) {

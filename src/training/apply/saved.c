@@ -229,7 +229,7 @@ static td_status open_data(td__saved *saved, const char *path, const td__saved_o
     saved->labelled = td_dataset_info(saved->data)->label_kind != TD_LABEL_NONE;
     find_heads(saved);
     if (saved->model) {
-        td__tell_inputs(saved->model, td_dataset_info(saved->data));
+        td__describe_inputs(saved->model, td_dataset_info(saved->data));
     }
     saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);
     return saved->batches ? TD_OK : TD_MEMORY;

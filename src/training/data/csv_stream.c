@@ -1,7 +1,7 @@
 /* A large CSV file that is in use while it is still being read. A skim finds its rows and reads their
  * labels; blocks of rows are then parsed in any order, into their places in what becomes the cache
- * file. What is wrong with a row is told by reading the file in order, as if nothing had been read:
- * which row is told of does not depend on who asked for what. */
+ * file. What is wrong with a row is reported by reading the file in order, as if nothing had been read:
+ * which row is reported does not depend on who asked for what. */
 #include "base/memory.h"
 #include "data/cache.h"
 #include "data/csv.h"

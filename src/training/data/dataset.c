@@ -278,7 +278,7 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
     return status;
 }
 
-static td_status tell_names(td_dataset *dataset, td_error *error) {
+static td_status report_names(td_dataset *dataset, td_error *error) {
     td_data_info *info = &dataset->info;
     for (int t = 0; t < dataset->table_count; t++) {
         const td__names *remarks = &dataset->tables[t].remarks;
@@ -357,7 +357,7 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
             td__augment_check(&options->augment, &dataset->info.input, &dataset->info.label, error);
     }
     if (!status) {
-        status = tell_names(dataset, error);
+        status = report_names(dataset, error);
     }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
     dataset->info.validation = dataset->parts[TD_VALIDATION].count;

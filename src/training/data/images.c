@@ -163,7 +163,8 @@ static td_status remark(td__table *table, const char *text, td_error *error) {
                : TD_OK;
 }
 
-static td_status tell_others(const folder *f, td__table *table, const char *path, td_error *error) {
+static td_status report_other_files(const folder *f, td__table *table, const char *path,
+                                    td_error *error) {
     char others[200], text[600];
     if (!list_others(f->others, others, sizeof others)) {
         return TD_OK;
@@ -218,8 +219,8 @@ static td_status describe(const char *path, td__image_size *size, td_error *erro
 
 /* Transparency that is left out is reported: how many images have it, of all of them or, in a large
  * folder, of LOOKED_AT. One that has it where none of these did is an error when it is decoded. */
-static td_status tell_alpha(const folder *f, td__table *table, td__image_size *size,
-                            td_error *error) {
+static td_status report_alpha(const folder *f, td__table *table, td__image_size *size,
+                              td_error *error) {
     enum { LOOKED_AT = 256 };
     size_t all = f->images.count, some = all < LOOKED_AT ? all : LOOKED_AT, found = 0;
     const char *first = NULL;
@@ -249,7 +250,7 @@ static td_status choose_size(const folder *f, td__table *table, const td_data_op
                              td__image_size *size, td_error *error) {
     td_status status = describe(f->images.items[0], size, error);
     if (status || options->input.rank != 3) {
-        return status ? status : tell_alpha(f, table, size, error);
+        return status ? status : report_alpha(f, table, size, error);
     }
     int64_t channels = options->input.dims[2];
     if (channels < 1 || channels > 4) {
@@ -457,7 +458,7 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     }
     td__image_size size = {0};
     status = list_classes(&f, table, request->path, error);
-    status = status ? status : tell_others(&f, table, request->path, error);
+    status = status ? status : report_other_files(&f, table, request->path, error);
     status = status ? status : choose_size(&f, table, request->options, &size, error);
     status = status ? status
                     : check_room(&(td__bytes){0}, f.images.items[0], &size,

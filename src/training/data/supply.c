@@ -186,7 +186,7 @@ td_status td__supply_start(td__supply *supply, td_error *error) {
                   : TD_OK;
 }
 
-static td_status tell_failure(const td__supply *supply, td_error *error) {
+static td_status report_failure(const td__supply *supply, td_error *error) {
     return td_error_set(error, supply->error.status, "%s", supply->error.text);
 }
 
@@ -199,7 +199,7 @@ td_status td__supply_make_all(td__supply *supply, td_error *error) {
         finish(supply);
     }
     pthread_mutex_unlock(&supply->lock);
-    return supply->failing ? tell_failure(supply, error) : TD_OK;
+    return supply->failing ? report_failure(supply, error) : TD_OK;
 }
 
 /* Makes a block that nobody has begun; while another is at it, the next one that nobody has. */
@@ -226,13 +226,14 @@ td_status td__supply_need(td__supply *supply, const int64_t *rows, int64_t count
     }
     for (int64_t i = 0; i < count; i++) {
         if (atomic_load_explicit(&supply->failed, memory_order_acquire)) {
-            return tell_failure(supply, error);
+            return report_failure(supply, error);
         }
         int64_t block = rows[i] / supply->as.rows_in_block;
         if (atomic_load_explicit(&supply->states[block], memory_order_acquire) != PRESENT) {
             fetch(supply, block);
         }
     }
-    return atomic_load_explicit(&supply->failed, memory_order_acquire) ? tell_failure(supply, error)
-                                                                       : TD_OK;
+    return atomic_load_explicit(&supply->failed, memory_order_acquire)
+               ? report_failure(supply, error)
+               : TD_OK;
 }

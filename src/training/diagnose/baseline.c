@@ -161,7 +161,7 @@ static void compare_numbers(baseline *b, const td__series *here, const char *sig
             double other = mean_of(b, others[i], part);
             low = fmin(low, other);
             high = fmax(high, other);
-            had += isfinite(other);
+            had += isfinite(other) ? 1 : 0;
         }
         double size = had == b->count && isfinite(value) ? beyond(b, value, low, high) : 0;
         int64_t step = b->steps * part / PARTS + 1;

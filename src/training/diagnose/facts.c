@@ -149,6 +149,15 @@ static void add_inputs(td__facts *facts, const float *row, int64_t number) {
     }
 }
 
+static void count_nonfinite(td__facts *facts, const float *row, int64_t number) {
+    for (int64_t k = 0; k < facts->width; k++) {
+        if (!isfinite(row[k]) && facts->validation_nonfinite++ == 0) {
+            facts->validation_nonfinite_row = number;
+            facts->validation_nonfinite_column = k;
+        }
+    }
+}
+
 static void settle_inputs(td__facts *facts) {
     td__column *all = &facts->inputs;
     double squares = 0;
@@ -196,6 +205,8 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
         for (int64_t i = 0; !status && i < some; i++) {
             if (part == TD_TRAINING) {
                 add_inputs(facts, r->input + i * r->inputs, rows[i]);
+            } else {
+                count_nonfinite(facts, r->input + i * r->inputs, rows[i]);
             }
             add_label(labels, r->label + i * r->labels, rows[i]);
             same += r->label[i * r->labels] == before;

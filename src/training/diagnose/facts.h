@@ -35,6 +35,7 @@ typedef struct td__facts {
     double largest_deviation, smallest_deviation; /* of columns that change at all */
     int64_t largest_column, constant_columns;
     int64_t nonfinite_row, nonfinite_column; /* of the inputs; -1: none */
+    int64_t validation_nonfinite, validation_nonfinite_row, validation_nonfinite_column;
     td__labels labels, validation_labels;
     double order; /* share of rows, in the file's order, whose label is that of the row before */
     /* How alike the labels of nearest neighbours are, within training and within validation: 1 the

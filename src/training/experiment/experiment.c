@@ -149,7 +149,7 @@ static td_status check(td_experiment *experiment, const td_experiment_options *o
 }
 
 /* A document that cannot be read at all is one problem. */
-static void tell(const td_experiment_options *options, const td_error *error) {
+static void report_problem(const td_experiment_options *options, const td_error *error) {
     if (options->problem) {
         options->problem(options->user, error->text);
     }
@@ -183,7 +183,7 @@ td_experiment *td_experiment_read(const char *path, const td_experiment_options 
         status = td__yaml_set(experiment->yaml, options->set[i], &reason);
     }
     if (status) {
-        tell(options, &reason);
+        report_problem(options, &reason);
     } else {
         status = check(experiment, options, &reason);
     }

@@ -44,7 +44,7 @@ td_link td__link_of(const td__objective *objective) {
     return binary ? TD_LINK_SIGMOID : TD_LINK_SOFTMAX;
 }
 
-void td__tell_inputs(td_model *model, const td_data_info *info) {
+void td__describe_inputs(td_model *model, const td_data_info *info) {
     td_shape shapes[TD_MAX_FROM];
     size_t count = info->input_piece_count;
     for (size_t i = 0; i < count && i < TD_MAX_FROM; i++) {

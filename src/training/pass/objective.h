@@ -43,7 +43,7 @@ const td_layer_info *td__output_layer(const td_model *model, size_t output);
 int64_t td__scored_classes(const td__objective *objective, const td_shape *output,
                            double *threshold);
 /* Tells a model of several inputs how large each is in the data, where those are there by name. */
-void td__tell_inputs(td_model *model, const td_data_info *info);
+void td__describe_inputs(td_model *model, const td_data_info *info);
 /* The shape of one example; rank 0 unless all of it is known. */
 td_shape td__known_input(const td_model *model);
 

@@ -68,23 +68,23 @@ static td_view cut_short(const td__pass *pass, td_view view) {
 
 /* ---- Telling the deck ------------------------------------------------------------------------ */
 
-static void tell(td__pass *pass, td_signal *signal, td_tensor *tensor) {
+static void record_tensor(td__pass *pass, td_signal *signal, td_tensor *tensor) {
     if (signal && td_signal_wants(signal)) {
         (void)td_signal_record(signal, cut_short(pass, td_tape_view(pass->tape, tensor)));
     }
 }
 
-static void tell_layer(void *user, size_t layer, td_layer_signal which, td_tensor *tensor) {
+static void record_layer(void *user, size_t layer, td_layer_signal which, td_tensor *tensor) {
     td__pass *pass = user;
     const td__pass_signals *signals = pass->signals;
     bool output = which == TD_LAYER_OUTPUT;
-    tell(pass, output ? signals->outputs[layer] : signals->preactivations[layer], tensor);
+    record_tensor(pass, output ? signals->outputs[layer] : signals->preactivations[layer], tensor);
     if (output && signals->layer_done) {
         signals->layer_done(signals->user, layer, tensor);
     }
 }
 
-static void tell_batch(const td__pass_signals *signals, const td_batch *batch) {
+static void record_batch(const td__pass_signals *signals, const td_batch *batch) {
     (void)td_deck_batch_labels(signals->deck, batch->rows, batch->count,
                                batch->label.data ? &batch->label : NULL);
     if (td_signal_wants(signals->input)) {
@@ -270,8 +270,8 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
         return status;
     }
     if (signals) {
-        tell_batch(signals, batch);
-        td_model_watch(pass->model, tell_layer, pass);
+        record_batch(signals, batch);
+        td_model_watch(pass->model, record_layer, pass);
     }
     pass->prediction = td_model_forward(pass->model, pass->tape, pass->input);
     if (signals) {
@@ -339,20 +339,20 @@ td_status td__pass_example_losses(td__pass *pass, size_t output, const td_tensor
 
 typedef struct listener {
     td__pass *pass;
-    td_signal *const *tell;
+    td_signal *const *signals; /* may be NULL, as may each of them */
 } listener;
 
 static void gradient_ready(void *user, size_t index, td_tensor *gradient) {
     const listener *l = user;
-    if (l->tell && l->tell[index]) {
-        (void)td_signal_record(l->tell[index], td_tape_view(l->pass->tape, gradient));
+    if (l->signals && l->signals[index]) {
+        (void)td_signal_record(l->signals[index], td_tape_view(l->pass->tape, gradient));
     }
 }
 
 td_status td__pass_backward(td__pass *pass, size_t kept, size_t count, td_tensor *const targets[],
-                            td_tensor *gradients[], td_signal *const to_tell[], td_error *error) {
-    listener l = {pass, to_tell};
-    return td_tape_gradient_tell(pass->tape, pass->loss, kept, count, targets, gradients,
+                            td_tensor *gradients[], td_signal *const signals[], td_error *error) {
+    listener l = {pass, signals};
+    return td_tape_gradient_keep(pass->tape, pass->loss, kept, count, targets, gradients,
                                  gradient_ready, &l, error);
 }
 

@@ -25,7 +25,7 @@ typedef struct td__pass {
     const td__objective *objective; /* borrowed; NULL: there is no loss */
     const td__head *heads;          /* instead of objective, where there are several outputs … */
     size_t head_count;              /* … one for each; borrowed */
-    td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nobody is told */
+    td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nothing is recorded */
     /* What else the loss consists of, before penalties; may be NULL. */
     td_tensor *(*more_loss)(void *user, td_tape *tape, td_tensor *loss);
     void *more_user;
@@ -54,11 +54,11 @@ void td__pass_release(td__pass *pass);
 
 /* Whatever is returned, td__pass_end follows. batch is borrowed until then. */
 TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error);
-/* Gradients of the loss with respect to targets, each told to tell[i] as soon as it is there; tell
- * may be NULL, as may each of it. The first `kept` are there afterwards, in gradients. */
+/* Gradients of the loss with respect to targets. signals[i] records the i-th as soon as it is complete;
+ * signals may be NULL, as may each of them. Afterwards gradients has the first `kept`. */
 TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t kept, size_t count,
                                          td_tensor *const targets[], td_tensor *gradients[],
-                                         td_signal *const tell[], td_error *error);
+                                         td_signal *const signals[], td_error *error);
 /* How many outcomes a pass has. */
 size_t td__pass_outcome_count(const td__pass *pass);
 /* What metrics compare: prediction and truth of an output, of a masked sequence the steps that count.

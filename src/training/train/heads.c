@@ -126,7 +126,7 @@ static td_names model_outputs(const td_model *model, const char *names[TD_MAX_OU
     return (td_names){names, count};
 }
 
-/* Where a name is among the outputs; -1, with the problem told, when it is none of them. */
+/* Where a name is among the outputs; -1, with the error set, when it is none of them. */
 static ptrdiff_t find_output(const td_trainer *trainer, td_names outputs, const char *what,
                              const char *name, const td__yaml_node *node, td_error *error) {
     char list[LIST], hint[TD__HINT_ROOM];

@@ -211,7 +211,7 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
         status = status ? status : td__trainer_check_memory(trainer, error);
     }
     if (!status) {
-        td__tell_inputs(trainer->model, trainer->feed.info);
+        td__describe_inputs(trainer->model, trainer->feed.info);
     }
     status = status ? status : set_outputs(trainer, error);
     status = status ? status : load_weights(trainer, error);

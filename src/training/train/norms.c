@@ -183,7 +183,8 @@ td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck
     return td_deck_open_with(folder, &with, error);
 }
 
-size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_history **histories) {
+size_t td__norms_histories(td__norms *norms, const td_model *model,
+                           const td_norm_history **histories) {
     size_t count = 0;
     td__free(norms->told);
     norms->told = td__calloc(norms->count + 1, sizeof *norms->told);

@@ -15,6 +15,7 @@ td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck
 /* The first error of a sink that the deck has met, or NULL; accepts NULL. From the training thread. */
 const char *td__norms_problem(const td__norms *norms);
 /* In the order of the model's layers. After the deck is closed; valid until the next call. */
-size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_history **histories);
+size_t td__norms_histories(td__norms *norms, const td_model *model,
+                           const td_norm_history **histories);
 
 #endif

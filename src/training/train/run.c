@@ -14,7 +14,7 @@
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-static void tell(td_trainer *trainer, int64_t epoch, int64_t batch, bool epoch_end) {
+static void report_progress(td_trainer *trainer, int64_t epoch, int64_t batch, bool epoch_end) {
     td__progress *at = &trainer->at;
     double now = td__seconds();
     double interval =
@@ -156,7 +156,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
     if (!status && epoch_end) {
         end_epoch(trainer, last);
     }
-    tell(trainer, at->epoch + !last, batch->index + 1, epoch_end);
+    report_progress(trainer, at->epoch + !last, batch->index + 1, epoch_end);
     if (last) {
         td__measure_reset(&trainer->measures, &trainer->measures.epoch);
         for (size_t i = 0; td__mean_at(trainer, i); i++) {

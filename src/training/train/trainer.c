@@ -116,7 +116,7 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
 }
 
 /* What progress shows: loss and metrics over the epoch, then over the validation part. */
-static td_status make_told(td_trainer *trainer, td_error *error) {
+static td_status make_progress_values(td_trainer *trainer, td_error *error) {
     size_t each = trainer->measures.value_count;
     trainer->told_count = trainer->feed.validation ? 2 * each : each;
     trainer->told = td__calloc(trainer->told_count, sizeof *trainer->told);
@@ -128,7 +128,7 @@ static td_status make_told(td_trainer *trainer, td_error *error) {
 }
 
 /* Without a word about recording, what progress shows is kept, and nothing else. */
-static td_status record_told(td_trainer *trainer, td_error *error) {
+static td_status record_progress_values(td_trainer *trainer, td_error *error) {
     if (!trainer->experiment->unrecorded) {
         return TD_OK;
     }
@@ -189,8 +189,8 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         make_passes,
         try_model,
         td__trainer_signals_list,
-        make_told,
-        record_told,
+        make_progress_values,
+        record_progress_values,
         make_stopping,
         td__trainer_check_sense,
         td__trainer_signals_check,
@@ -285,6 +285,6 @@ size_t td_trainer_error_norms(td_trainer *trainer, const td_norm_history **histo
     const td__recording *recording = &trainer->recording;
     *histories = NULL;
     return recording->norms && !recording->deck
-               ? td__norms_tell(recording->norms, trainer->model, histories)
+               ? td__norms_histories(recording->norms, trainer->model, histories)
                : 0;
 }

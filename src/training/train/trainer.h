@@ -5,7 +5,7 @@
  *     make_model.c  the model: from its layers, or from a file
  *     memory.c      whether a step of it fits into memory
  *     heads.c       several inputs and outputs: which array is which, and what each is trained for
- *     remarks.c     labels that do not suit the loss, and what else is told before training
+ *     remarks.c     labels that do not suit the loss, and what else is reported before training
  *     signals.c     what can be recorded, and whether that is what tracks ask for
  *     plan.c        what the recording will take
  *
@@ -90,7 +90,7 @@ typedef struct td__learner {
     ptrdiff_t *weight_of;  /* parameter -> index among weights, or -1 */
     td_tensor **targets;   /* weights, then outputs whose error is wanted; with room for all */
     td_tensor **gradients; /* of targets */
-    td_signal **tell;      /* who is told of each gradient, or NULL */
+    td_signal **tell;      /* the signal that records each gradient, or NULL */
 } td__learner;
 
 /* Which entries of the signals are the trainer's own numbers. validation: only where there is such a
@@ -243,7 +243,7 @@ void td__recording_release(td__recording *recording);
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 /* Says an error of a sink when it happens, and not at the next flush. */
 void td__recording_notice(td_trainer *trainer);
-/* Waits until what tracks print is printed, so that it stands before what is told next. */
+/* Waits until what tracks print is printed, so that it stands before what is reported next. */
 void td__recording_catch_up(td_trainer *trainer);
 /* Says which tracks were asked for and never came. */
 void td__recording_say_idle(td_trainer *trainer);

@@ -40,6 +40,8 @@ def too_few_epochs(w):
 
 @fault
 def stopped_too_early(w):
+    if w.split == "none":
+        return None
     form = w.rng.choice(["mode", "delta"])
     metric = {"classes": "val_accuracy", "binary": "val_binary_accuracy", "labels": "val_binary_accuracy"}.get(w.task, "val_r2")
     if form == "mode":
@@ -278,6 +280,8 @@ def clip_too_small(w):
 
 @fault
 def overfitting(w):
+    if w.split != "files":
+        return None
     if w.kind not in ("blobs", "several", "values") or w.data.get("standardize"):
         return None
     n, width = w.rng.randint(70, 120), w.rng.randint(40, 100)
@@ -310,7 +314,6 @@ def missing_bias(w):
     for rows in (w.y, w.vy):
         for row in rows:
             row[:] = [v + 4 for v in row]
-    w.twin_y = True
     for i in w.learning():
         if w.kind_of(i) == "dense":
             w.options(i)["use_bias"] = False
@@ -319,9 +322,13 @@ def missing_bias(w):
 
 @fault
 def bad_labels(w):
+    if w.split == "none":
+        return None
     if w.task == "copy":
         return None
-    form = w.rng.choice(["shuffled", "same", "random"])
+    form = w.rng.choice(["shuffled", "same", "random"] if w.split == "files" else ["shuffled", "random"])
+    if w.split == "share":   # both parts are of one file
+        w.rng.shuffle(w.vy)
     if form == "shuffled":
         w.rng.shuffle(w.y)
     elif form == "same":
@@ -340,12 +347,13 @@ def labels_out_of_range(w):
     for rows in (w.y, w.vy):
         for row in rows:
             row[:] = [(2 * v - 1) if form == "signs" else 100 * v for v in row]
-    w.metric_of = form
     return truth("wrong_output_activation", "wrong_loss", "unscaled_targets", layer=w.out["name"])
 
 
 @fault
 def class_imbalance(w):
+    if w.split != "files":
+        return None
     if w.task not in ("classes", "binary") or w.kind == "sequences":
         return None
     common = w.rng.randrange(w.classes)
@@ -357,6 +365,8 @@ def class_imbalance(w):
 
 @fault
 def noisy_inputs(w):
+    if w.split != "files":
+        return None
     if w.kind not in ("blobs", "images") or w.data.get("standardize"):
         return None
     size = w.rng.uniform(3, 6)
@@ -367,6 +377,8 @@ def noisy_inputs(w):
 
 @fault
 def too_little_data(w):
+    if w.split != "files":
+        return None
     n = w.rng.randint(6, 14)
     w.x, w.y = w.x[:n], w.y[:n]
     w.data["batch"] = min(w.data["batch"], 8)

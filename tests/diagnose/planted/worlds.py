@@ -29,6 +29,7 @@ class World:
         self.x, self.y, self.vx, self.vy = [], [], [], []
         self.input_shape = []
         self.classes = 0
+        self.split = "files"   # the validation part: files of its own, a share of the training file, none
         self.layers = []
         self.weights = None   # parameters to start from, as weights.csv has them
         self.data, self.train = {}, {}
@@ -89,21 +90,29 @@ class World:
         os.makedirs(folder, exist_ok=True)
         whole_inputs = self.kind == "tokens"
         classes = self.task == "classes"
-        data = dict(self.data, train="x.npy", validation="vx.npy")
-        write_npy(os.path.join(folder, "x.npy"), self.x, self.input_shape, whole_inputs)
-        write_npy(os.path.join(folder, "vx.npy"), self.vx, self.input_shape, whole_inputs)
+        data = dict(self.data, train="x.npy")
+        more = self.split == "share"
+        if more:
+            data["validation"] = round(len(self.vx) / (len(self.x) + len(self.vx)), 4)
+        write_npy(os.path.join(folder, "x.npy"), self.x + (self.vx if more else []), self.input_shape, whole_inputs)
+        if self.split == "files":
+            data["validation"] = "vx.npy"
+            write_npy(os.path.join(folder, "vx.npy"), self.vx, self.input_shape, whole_inputs)
         if self.task != "copy":
-            data.update(labels="y.npy", validation_labels="vy.npy")
+            data["labels"] = "y.npy"
             shape = [] if classes else [len(self.y[0])]
-            write_npy(os.path.join(folder, "y.npy"), self.y, shape, classes)
-            write_npy(os.path.join(folder, "vy.npy"), self.vy, shape, classes)
+            write_npy(os.path.join(folder, "y.npy"), self.y + (self.vy if more else []), shape, classes)
+            if self.split == "files":
+                data["validation_labels"] = "vy.npy"
+                write_npy(os.path.join(folder, "vy.npy"), self.vy, shape, classes)
         metric = {"classes": "accuracy", "binary": "binary_accuracy", "labels": "binary_accuracy"}.get(self.task, "r2")
         total = self.updates() * self.train["epochs"]
         often = max(1, total // 50)
         document = {"name": name, "threads": 1, "data": data, "model": self.layers,
                     "train": dict(self.train, metrics=[metric]),
                     "record": [{"what": ["loss", "learning_rate"], "every": f"{max(1, total // 300)} steps", "to": ["csv"]},
-                               {"what": ["epoch_loss", "val_loss", "val_" + metric], "every": "1 epochs", "to": ["csv"]},
+                               {"what": ["epoch_loss"] + (["val_loss", "val_" + metric] if self.split != "none" else []),
+                                "every": "1 epochs", "to": ["csv"]},
                                {"what": ["*.gradient", "*.output", "*.error", "*.kernel", "*.bias"],
                                 "every": f"{often} steps", "start": 1, "form": "stats", "to": ["csv"]}]}
         if self.weights:
@@ -113,19 +122,20 @@ class World:
         path = os.path.join(folder, "experiment.yaml")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(document, file, indent=1)
-        return path, "val_" + metric
+        return path, metric if self.split == "none" else "val_" + metric
 
     def score(self, value):
-        """What was learnt of what there was to learn, from the validation metric; NaN learnt nothing."""
+        """What was learnt of what there was to learn, from the metric; NaN learnt nothing."""
         if value is None or not math.isfinite(value):
             return 0.0
         if self.task in ("values", "copy"):
             return value
+        labels = self.y if self.split == "none" else self.vy
         if self.task == "labels":
-            columns = list(zip(*self.vy))
-            least = sum(max(sum(c), len(c) - sum(c)) for c in columns) / (len(columns) * len(self.vy))
+            columns = list(zip(*labels))
+            least = sum(max(sum(c), len(c) - sum(c)) for c in columns) / (len(columns) * len(labels))
         else:
-            flat = [row[0] for row in self.vy]
+            flat = [row[0] for row in labels]
             least = max(flat.count(c) for c in set(flat)) / len(flat)
         return (value - least) / (1 - least) if least < 1 else value
 
@@ -373,6 +383,7 @@ def draw(rng, kinds=None):
         world.data["standardize"] = True
     network(world)
     optimizer(world)
+    world.split = rng.choice(["files", "files", "share", "none"])
     updates = rng.choice([500, 800, 1200])
     world.train["epochs"] = max(4, round(updates / world.updates()))
     return world

@@ -215,7 +215,7 @@ static size_t tell(told *t, size_t kept) {
     }
     t->count = 0;
     assert_ok(
-        td_tape_gradient_tell(t->tape, y, kept, TOLD_STEPS, targets, gradients, hear, t, &error),
+        td_tape_gradient_keep(t->tape, y, kept, TOLD_STEPS, targets, gradients, hear, t, &error),
         error);
     assert_int_equal(t->count, TOLD_STEPS);
     for (size_t i = 0; i < TOLD_STEPS; i++) {
@@ -255,7 +255,7 @@ static void a_target_that_is_kept_and_told_of_is_kept(void **state) {
     td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(TOLD_WIDTH), &error);
     td_tensor *y = td_affine(t.tape, x, 1, 0), *z = td_affine(t.tape, y, 2, 0);
     td_tensor *targets[] = {y, y}, *gradients[1];
-    assert_ok(td_tape_gradient_tell(t.tape, z, 1, 2, targets, gradients, hear, &t, &error), error);
+    assert_ok(td_tape_gradient_keep(t.tape, z, 1, 2, targets, gradients, hear, &t, &error), error);
     assert_int_equal(t.count, 2);
     assert_close(td__floats(gradients[0])[9], 2, 0, 0);
     td_tensor_destroy(x);

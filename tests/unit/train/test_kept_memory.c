@@ -208,7 +208,7 @@ static void train_step(td_tensor *input, td_tensor *truth, td_optimizer *optimiz
         targets[count++] = td_model_output_at(run.model, i);
     }
     assert_ok(
-        td_tape_gradient_tell(run.tape, loss, kept, count, targets, gradients, ready, NULL, &error),
+        td_tape_gradient_keep(run.tape, loss, kept, count, targets, gradients, ready, NULL, &error),
         error);
     assert_ok(td_optimizer_step(optimizer, gradients, &error), error);
     for (size_t i = 0; i < td_model_trainable(run.model, &weights); i++) {
