@@ -8,6 +8,7 @@
  * again loses. A number that could be tuned must win most, and only in a run that learnt little or
  * was still getting better when it ended: everything gets better with more steps. */
 #include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
 
 #include "base/clock.h"
 #include "tapedeck/replay.h"
@@ -324,7 +325,6 @@ static void judge_tuning(trials *t) {
 
 /* A number that was not finite came from somewhere: the first finding says where, if none does. */
 static void place_origin(td__case *of) {
-    const td__origin *origin = &of->baseline.origin;
     td__suspicion *first = NULL;
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *s = &of->suspicions[i];
@@ -339,8 +339,13 @@ static void place_origin(td__case *of) {
                     ? s
                     : first;
     }
-    if (origin->cause && first) {
+    const td__origin *origin = of->loop ? td__loop_origin(of) : &of->baseline.origin;
+    if (origin && origin->cause && first) {
         first->origin = origin;
+        const char *operation = of->loop ? td__loop_operation(of) : NULL;
+        if (operation) {
+            td__because(first, NULL, origin->step, NAN, operation);
+        }
     }
 }
 

@@ -46,10 +46,11 @@ typedef struct wrong {
 } wrong;
 
 /* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
- * pass and labels for each backward pass is none of them. */
+ * pass and labels for each backward pass is none of them. Nor need that of a trained network. */
 static td_confidence confidence_of(const td__case *of, const wrong *w) {
     bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
     bool unlabelled = w->symptom == TD__INDEX_PLATEAU && of->loop && !td__loop_has(of, "labels");
+    unlabelled |= w->symptom == TD__INDEX_PLATEAU && of->loop && td__loop_knows(of);
     bool other = unlabelled || (falls && of->loop && td__loop_is_adversarial(of));
     return other ? TD_MAYBE : w->confidence;
 }

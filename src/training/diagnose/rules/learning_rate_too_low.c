@@ -19,7 +19,7 @@ static void find_learning_rate_too_low_in_loop(td__case *of) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, 1,
+        td__loop_error(of, td__loop_knows(of) ? TD_MAYBE : TD_LIKELY, NULL, 1,
                        divided ? td__say(of, "the loss without the division by %.4g", divisor)
                                : td__say(of, "lr=%.3g (from %.3g)", 100 * rate, rate));
     td__because(
