@@ -7,11 +7,11 @@
  * A scaled loss may overflow: its scale is made smaller then. */
 static void find_overflow_in_loop(td__case *of) {
     bool first = td__loop_number(of, "nonfinite", "updates") == 0;
-    bool grows =
-        td__loop_is(of, "nonfinite", "is_layer") || td__loop_is(of, "nonfinite", "is_loss");
+    bool is_loss = td__loop_is(of, "nonfinite", "is_loss");
+    bool grown = !first && (is_loss || td__loop_is(of, "nonfinite", "is_layer"));
     const char *operation = td__loop_operation(of);
-    if (strcmp(td__loop_text(of, "nonfinite", "what"), "pass") != 0 || !operation ||
-        td__loop_has(of, "scaler") || td__loop_is_division(of) || (grows && !first)) {
+    if (strcmp(td__loop_text(of, "nonfinite", "what"), "pass") != 0 || !operation || grown ||
+        td__loop_is_division(of) || (is_loss && td__loop_has(of, "scaler"))) {
         return;
     }
     const td__origin *origin = td__loop_origin(of);
