@@ -11,11 +11,12 @@
 
 /* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
-    &command_demo,      &command_init,    &command_check,   &command_train,    &command_replay,
-    &command_runs,      &command_show,    &command_view,    &command_diagnose, &command_compare,
-    &command_diff,      &command_origin,  &command_report,  &command_export,   &command_push,
-    &command_sql,       &command_assert,  &command_mcp,     &command_predict,  &command_evaluate,
-    &command_gradients, &command_inspect, &command_weights, &command_list,
+    &command_demo,    &command_init,    &command_check,   &command_train,    &command_replay,
+    &command_runs,    &command_show,    &command_view,    &command_diagnose, &command_compare,
+    &command_diff,    &command_origin,  &command_report,  &command_tag,      &command_note,
+    &command_rename,  &command_rm,      &command_export,  &command_push,     &command_sql,
+    &command_assert,  &command_mcp,     &command_predict, &command_evaluate, &command_gradients,
+    &command_inspect, &command_weights, &command_list,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -25,6 +26,7 @@ static const struct group {
 } groups[] = {
     {&command_demo, "Train"},
     {&command_runs, "Look at runs"},
+    {&command_tag, "Keep runs in order"},
     {&command_export, "Take runs elsewhere"},
     {&command_predict, "Use saved models"},
     {&command_list, "Look up"},
