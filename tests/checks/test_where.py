@@ -83,6 +83,24 @@ class Where(unittest.TestCase):
                 with self.subTest(f"{kind} {name}"):
                     self.assertEqual(self.naming(f"TD_{kind.upper()}_{name}", f"TD_{name}") - rows, set())
 
+    def test_rooms_and_what_they_may_use_are_those_of_the_build(self):
+        rooms, uses, room = {}, {}, None
+        for kind, words in re.findall(r"^td_(room|module|plugin)\(([^)]*)\)", (SOURCE / "CMakeLists.txt").read_text(), re.M):
+            name, *rest = words.split()
+            if kind == "room":
+                room = name
+            else:
+                rooms[name] = room
+                uses[name] = rest[rest.index("USES") + 1:] if "USES" in rest else []
+        self.assertGreater(len(rooms), 20)
+        for module, room in rooms.items():
+            with self.subTest(module):
+                row = next(line for line in self.page.split("\n") if line.startswith(f"| **{room}** |"))
+                _, _, may, modules, _ = row.split("|")
+                self.assertIn(f"`{module}`", modules)
+                outside = {used for used in uses[module] if rooms[used] != room}
+                self.assertEqual({used for used in outside if not re.search(rf"\b({rooms[used]}|{used})\b", may)}, set())
+
     def test_paths_that_pages_name_are_there(self):
         tracked = subprocess.run(["git", "ls-files"], cwd=SOURCE, capture_output=True, text=True, check=False).stdout
         self.assertTrue(tracked)
