@@ -12,8 +12,8 @@
 #ifndef TAPEDECK_TRAIN_SHARDS_H
 #define TAPEDECK_TRAIN_SHARDS_H
 
-#include "tapedeck/group.h"
 #include "pass/pass.h"
+#include "tapedeck/group.h"
 #include "tapedeck/train.h"
 
 enum { TD__SHARD_LEVELS = 11, TD__SHARD_TEXT = 700 };
@@ -95,8 +95,7 @@ TD_NODISCARD td_status td__shards_validate(td_trainer *trainer, td_error *error)
 /* Which entries are recorded in this step, in all processes. */
 TD_NODISCARD td_status td__gather_begin(td_trainer *trainer, td_error *error);
 /* Records them in rank 0. */
-TD_NODISCARD td_status td__gather_end(td_trainer *trainer, const td_batch *batch,
-                                      td_error *error);
+TD_NODISCARD td_status td__gather_end(td_trainer *trainer, const td_batch *batch, td_error *error);
 
 /* group.c */
 /* Whether this process writes the run. */
@@ -107,7 +106,7 @@ TD_NODISCARD td_status td__group_share_state(td_trainer *trainer, td_error *erro
 int td__group_threads(const td_trainer *trainer);
 /* After numbers were added up, of which the first is how many processes failed: the same error in all. mine: that of
  * this process. */
-TD_NODISCARD td_status td__group_agree(td_trainer *trainer, double failures,
-                                       td_status status, const td_error *mine, td_error *error);
+TD_NODISCARD td_status td__group_agree(td_trainer *trainer, double failures, td_status status,
+                                       const td_error *mine, td_error *error);
 
 #endif
