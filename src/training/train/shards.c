@@ -374,8 +374,8 @@ static td_status run_pass(td_trainer *trainer, td_error *error) {
     move_averages(trainer, FOLD);
     save_measure(trainer);
     size_t count = td__choose_targets(trainer, false);
-    return td__pass_backward(pass, 0, count, learner->targets, learner->gradients, learner->tell,
-                             error);
+    return td__pass_backward(pass, 0, count, learner->targets, learner->gradients,
+                             learner->recorders, error);
 }
 
 static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *error) {

@@ -10,20 +10,21 @@ size_t td__choose_targets(td_trainer *trainer, bool weights) {
     td__learner *learner = &trainer->learner;
     const td__pass_signals *signals = &trainer->signals;
     if (!trainer->pass.signals) {
-        memset(learner->tell, 0, learner->weight_count * sizeof *learner->tell);
+        memset(learner->recorders, 0, learner->weight_count * sizeof *learner->recorders);
         return learner->weight_count;
     }
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         ptrdiff_t weight = learner->weight_of[i];
         if (weight >= 0) {
             td__signal_entry *entry = signals->gradients[i];
-            learner->tell[weight] = weights && td__pass_signals_want(signals, entry) ? entry : NULL;
+            learner->recorders[weight] =
+                weights && td__pass_signals_want(signals, entry) ? entry : NULL;
         }
     }
     size_t count = learner->weight_count;
     for (size_t i = 0; i < trainer->layer_count; i++) {
         if (td__pass_signals_want(signals, signals->errors[i])) {
-            learner->tell[count] = signals->errors[i];
+            learner->recorders[count] = signals->errors[i];
             learner->targets[count++] = td_model_output_at(trainer->model, i);
         }
     }
@@ -78,7 +79,7 @@ static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
     const double *of_epoch = td__measure_read(measures, &measures->epoch);
     for (size_t i = 0; !status && i < measures->value_count; i++) {
         td_signal *step = value_signal(trainer, trainer->values.step + i);
-        trainer->told[i].value = of_epoch[i];
+        trainer->progress_values[i].value = of_epoch[i];
         (void)td_signal_scalar(step, of_step[i]);
         (void)td_signal_scalar(value_signal(trainer, trainer->values.epoch + i), of_epoch[i]);
         if (epoch_end) {
@@ -129,7 +130,7 @@ static td_status take_gradients(td_trainer *trainer, td_error *error) {
     }
     size_t count = td__choose_targets(trainer, true);
     return td__pass_backward(&trainer->pass, learner->weight_count, count, learner->targets,
-                             learner->gradients, learner->tell, error);
+                             learner->gradients, learner->recorders, error);
 }
 
 static td_status learn(td_trainer *trainer, td_error *error) {
