@@ -47,7 +47,7 @@ class Ends(Case):
         self.addCleanup(self.end, child)
         for _ in range(600):
             folder = self.path("cut", "run", "checkpoints")
-            if os.path.isdir(folder) and os.listdir(folder):
+            if os.path.isdir(folder) and any(name.startswith("step-") for name in os.listdir(folder)):
                 return child
             self.assertIsNone(child.poll())
             time.sleep(0.1)
