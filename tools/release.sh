@@ -75,6 +75,7 @@ command_release() {
         try_everywhere "$cpu"
     done
     check "a source distribution" make_sdist "$out"
+    check "the version in packaging/conda" grep -q "version = \"$(basename "$out"/*.tar.gz .tar.gz | cut -d - -f 2)\"" packaging/conda/meta.yaml
     check "a wheel that is built from it" try_sdist "$(echo "$out"/tapedeck-*.tar.gz)"
     place=$(mktemp -d)
     check "Debian packages" make_packages "$place"
