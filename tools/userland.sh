@@ -15,7 +15,7 @@ mirror_of() {
     jammy | noble)
         fetch_packages amd64 "$3/keys" "deb [signed-by=$keyring] $debian trixie main" ubuntu-keyring || return 1
         kind=$([ "$2" = amd64 ] && echo archive || echo ports)
-        address=$(sed -n "s,.*default_mirror \(.*//$kind\..*\),\1,p" "/usr/share/debootstrap/scripts/$1" | head -n 1)
+        address=$(sed -n "s,.*default_mirror \(.*//$kind\..*\),\1,p" /usr/share/debootstrap/scripts/jammy | head -n 1)
         repository="[signed-by=$3/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg] $address $1 main universe"
         ;;
     *) repository="[signed-by=$keyring] $debian $1 main" ;;

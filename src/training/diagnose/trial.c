@@ -97,7 +97,7 @@ static ptrdiff_t beyond_squares(const td_trainer *trainer) {
         td_stats stats;
         td_view view = output ? td__view_of(output) : (td_view){0};
         if (output && output->dtype == TD_FLOAT32 && td_stats_of(&view, &stats, NULL) == TD_OK &&
-            fmax(fabs(stats.min), fabs(stats.max)) > sqrt(FLT_MAX)) {
+            fmax(fabs(stats.min), fabs(stats.max)) > sqrt((double)FLT_MAX)) {
             return (ptrdiff_t)i;
         }
     }
