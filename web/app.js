@@ -5,7 +5,7 @@ import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./so
 import { state, go, link, onstate } from "./state.js";
 import { Time, scrubber } from "./time.js";
 import { runsPage } from "./runs.js";
-import { layersPage } from "./layers.js";
+import { FORMS, layersPage } from "./layers.js";
 import { layerPage } from "./layer.js";
 import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
@@ -209,6 +209,12 @@ function learn(run) {
     } catch {
         run.network = [];
     }
+    // A histogram that names no layer has a page of its own.
+    run.signals
+        .filter((signal) => !signal.layer && signal.kind === "other" && signal.forms & FORMS.histogram)
+        .forEach((signal) => {
+            signal.layer = signal.name;
+        });
     return run;
 }
 

@@ -4,7 +4,7 @@ import { isBad, short, whole } from "./format.js";
 import { colouring, css, BAD_TEXT, theme } from "./colour.js";
 import { fetchHeat } from "./source.js";
 import { go, set, value } from "./state.js";
-import { kinds, statistics, layerNames, layerSignals } from "./layers.js";
+import { kinds, statisticsOf, layerNames, layerSignals } from "./layers.js";
 
 const WIDE = 250,
     TALL = 48,
@@ -379,7 +379,7 @@ export const networkPage = {
                               controls();
                               load().catch(context.fail);
                           }),
-                          choice("show", statistics, value("stat", "norm"), (name) => {
+                          choice("show", statisticsOf(run), value("stat", "norm"), (name) => {
                               set({ stat: name });
                               controls();
                               load().catch(context.fail);
