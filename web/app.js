@@ -209,12 +209,12 @@ function learn(run) {
     } catch {
         run.network = [];
     }
-    // A histogram that names no layer has a page of its own.
-    run.signals
-        .filter((signal) => !signal.layer && signal.kind === "other" && signal.forms & FORMS.histogram)
-        .forEach((signal) => {
-            signal.layer = signal.name;
-        });
+    for (const signal of run.signals.filter((each) => !each.kind)) {
+        signal.kind = "other";
+        if (!signal.layer && signal.forms & FORMS.histogram) {
+            signal.layer = signal.name; // so it has a page
+        }
+    }
     return run;
 }
 
