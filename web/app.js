@@ -114,7 +114,7 @@ function drawHeader() {
             isReport
                 ? el("span", { class: "quiet" }, ` report${leftOut ? `: ${whole(leftOut)} items found no room` : ""}`)
                 : "",
-            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, " ?"),
+            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, "?"),
         ),
     );
 }
@@ -203,12 +203,25 @@ function marksOf(context) {
     ];
 }
 
+// The layers of the run's models: note `network`, PREFIX.network of a model with a prefix.
+function networksOf(notes) {
+    return Object.entries(notes)
+        .filter(([key]) => /(^|\.)network$/.test(key))
+        .flatMap(([key, text]) => {
+            const prefix = key.slice(0, -"network".length);
+            try {
+                return JSON.parse(text).map((layer) => ({
+                    ...layer,
+                    name: layer.name.startsWith(prefix) ? layer.name : prefix + layer.name,
+                }));
+            } catch {
+                return [];
+            }
+        });
+}
+
 function learn(run) {
-    try {
-        run.network = JSON.parse(run.notes.run.network || "[]");
-    } catch {
-        run.network = [];
-    }
+    run.network = networksOf(run.notes.run);
     for (const signal of run.signals.filter((each) => !each.kind)) {
         signal.kind = "other";
         if (!signal.layer && signal.forms & FORMS.histogram) {

@@ -231,6 +231,11 @@ class Lists(unittest.TestCase):
         self.browser.run("[...document.querySelectorAll('button')].find((b) => b.innerText === 'unfold').click()")
         self.browser.wait("return document.querySelectorAll('.node').length === 300")
         self.assertLess(self.browser.run("return document.documentElement.scrollHeight"), 1000)
+        # Text that is drawn smaller than 12 pixels is for nobody.
+        size = self.browser.run("const p = document.querySelector('.network svg'); return 13 * p.clientWidth / p.viewBox.baseVal.width")
+        self.assertGreaterEqual(size, 11.9)
+        # A long chain goes on in columns.
+        self.assertGreater(self.browser.run("return new Set([...document.querySelectorAll('.node > rect:nth-of-type(1)')].map((r) => r.getAttribute('x'))).size"), 1)
 
     def test_a_cell_of_the_confusion_filters_the_examples(self):
         self.open("examples", "odd")
