@@ -2,9 +2,12 @@
 # ./dev release: what a release has, in build/release: wheels for both processors, the source distribution, Debian
 # packages of this machine's processor and release, and the checksums of all. Each is tried where it is to run.
 
-# Debian's and Ubuntu's. Of CPython they have 3.9 (which must refuse the wheel), 3.11, 3.13, 3.10 and 3.12; the x86-64
-# bullseye gets a 3.10 that is compiled there.
-releases="bullseye bookworm trixie jammy noble"
+# What a wheel is tried in: Debian's, and for x86-64 Ubuntu's. Of CPython they have 3.9 (which must refuse the wheel),
+# 3.11, 3.13, 3.10 and 3.12; the x86-64 bullseye gets a 3.10 that is compiled there.
+releases_of() {
+    echo bullseye bookworm trixie
+    [ "$1" != x86_64 ] || echo jammy noble
+}
 
 # try_everywhere CPU: $wheel in each release with each Python it has, and its program, without Python, on glibc 2.31.
 try_everywhere() {
@@ -18,7 +21,7 @@ try_everywhere() {
     chmod 755 "$shared/tapedeck"
     check "the wheel for $1 needs glibc alone" only_glibc "$shared/unpacked"
     check "the wheel for $1, as auditwheel sees it" says "manylinux_$glibc" "$python" -m auditwheel show "$wheel"
-    for release in $releases; do
+    for release in $(releases_of "$1"); do
         make_userland "$1" "$release"
         [ "$release" != bullseye ] ||
             check "the program of the wheel in $release, $1" in_userland "$1" "$userland" "$shared" \

@@ -3,8 +3,8 @@
 # a user namespace, so that nothing of the machine is changed and no root is needed. Those of another processor run
 # under qemu. Everything is fetched by apt with the signatures of its release, once, and kept.
 
-# mirror_of RELEASE ARCHITECTURE PLACE: sets repository to the line of sources.list. Debian's mirror is the one that apt is
-# configured with; Ubuntu's is debootstrap's default, and its keys come from Debian.
+# mirror_of RELEASE PLACE: sets repository to the line of sources.list. Debian's mirror is the one that apt is
+# configured with; Ubuntu's is debootstrap's default (for amd64), and its keys come from Debian.
 mirror_of() {
     debian=$(mirrors | awk '$2 !~ /-/ { print $1; exit }')
     [ "$debian" ] || {
@@ -13,10 +13,9 @@ mirror_of() {
     }
     case $1 in
     jammy | noble)
-        fetch_packages amd64 "$3/keys" "deb [signed-by=$keyring] $debian trixie main" ubuntu-keyring || return 1
-        kind=$([ "$2" = amd64 ] && echo archive || echo ports)
-        address=$(sed -n "s,.*default_mirror \(.*//$kind\..*\),\1,p" /usr/share/debootstrap/scripts/jammy | head -n 1)
-        repository="[signed-by=$3/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg] $address $1 main universe"
+        fetch_packages amd64 "$2/keys" "deb [signed-by=$keyring] $debian trixie main" ubuntu-keyring || return 1
+        address=$(sed -n 's,.*default_mirror \(.*//archive\..*\),\1,p' /usr/share/debootstrap/scripts/jammy | head -n 1)
+        repository="[signed-by=$2/keys/usr/share/keyrings/ubuntu-archive-keyring.gpg] $address $1 main universe"
         ;;
     *) repository="[signed-by=$keyring] $debian $1 main" ;;
     esac
@@ -30,7 +29,7 @@ fetch_userland() {
     shift 3
     architecture=$(debian_name "$cpu")
     scratch=$(mktemp -d)
-    mirror_of "$release" "$architecture" "$scratch" || return 1
+    mirror_of "$release" "$scratch" || return 1
     echo "deb $repository" >"$scratch/sources.list"
     own_apt "$scratch" "$architecture" update &&
         own_apt "$scratch" "$architecture" install -y --download-only --no-install-recommends "$@" || return 1
@@ -68,7 +67,7 @@ in_userland() {
 # The sources of CPython 3.10 are Ubuntu 22.04's: no release of Debian has that version.
 fetch_python_3_10() {
     scratch=$(mktemp -d)
-    mirror_of jammy amd64 "$scratch" || return 1
+    mirror_of jammy "$scratch" || return 1
     echo "deb-src $repository" >"$scratch/sources.list"
     own_apt "$scratch" amd64 update && (cd "$scratch" && own_apt "$scratch" amd64 source --download-only python3.10) || return 1
     mkdir -p "$1"
