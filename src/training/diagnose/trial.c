@@ -311,8 +311,8 @@ static td_status run(state *s, td_error *error) {
     if (!status) {
         status = add_point(s, error);
     }
-    if (!status && o->look) {
-        status = o->look(o->user, trainer, error);
+    if (!status && o->visit) {
+        status = o->visit(o->user, trainer, error);
     }
     s->trial->score = status ? 0 : score_of(s->trial);
     return status;
