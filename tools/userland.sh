@@ -41,6 +41,10 @@ fetch_userland() {
     for package in "$scratch"/cache/archives/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$into" || return 1
     done
+    if [ -d "$into/usr/share/ca-certificates" ]; then # what a script of that package would make; pip reads it as it starts
+        mkdir -p "$into/etc/ssl/certs"
+        cat "$into"/usr/share/ca-certificates/mozilla/*.crt >"$into/etc/ssl/certs/ca-certificates.crt"
+    fi
     rm -rf "$scratch"
 }
 
