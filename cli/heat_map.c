@@ -1,6 +1,6 @@
 /* Layer error norms over time: a row for each layer, time from left to right, the height and colour
  * of a block the logarithm of the norm. */
-#include "train_report.h"
+#include "report.h"
 
 #include "terminal.h"
 

@@ -1,8 +1,8 @@
 /* tapedeck train: an experiment file, from start to end. */
 #include "command.h"
 #include "options.h"
+#include "report.h"
 #include "terminal.h"
-#include "train_report.h"
 
 #include "tapedeck/diagnose.h"
 #include "tapedeck/group.h"

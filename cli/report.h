@@ -1,6 +1,6 @@
 /* What `tapedeck train` prints while it trains and at the end. */
-#ifndef TAPEDECK_CLI_TRAIN_REPORT_H
-#define TAPEDECK_CLI_TRAIN_REPORT_H
+#ifndef TAPEDECK_CLI_REPORT_H
+#define TAPEDECK_CLI_REPORT_H
 
 #include "tapedeck/train.h"
 

@@ -1,0 +1,70 @@
+/* tapedeck report: runs as one file to send. */
+#include "options.h"
+#include "tapedeck/view.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char help[] =
+    "tapedeck report RUN… -o FILE.html [--force]\n"
+    "\n"
+    "Writes the pages of `tapedeck view` with what they show of these runs as one file: it needs "
+    "no\n"
+    "network, and opens from a mail or a folder. Lines are in it with as many points as a screen "
+    "has,\n"
+    "least and greatest kept; of tensors and pictures, what a few megabytes hold.\n"
+    "\n"
+    "  -o FILE, --to FILE    where to write it (default report.html)\n"
+    "  --force               replace a file that is there already and is no report\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck report runs/demo -o demo.html\n"
+    "  tapedeck report runs/demo runs/demo-2 -o both.html\n";
+
+/* Whether a file is a report, which begins as the page does. */
+static bool is_report(const char *path) {
+    char text[512] = "";
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    return got && !strncmp(text, "<!doctype html>", 15) && strstr(text, "<title>tapedeck");
+}
+
+static int run_send(int count, char **arguments) {
+    const char *to = NULL;
+    bool force = false;
+    const option table[] = {
+        {.name = "to", .text = &to}, {.name = "o", .text = &to}, {.name = "force", .flag = &force}};
+    for (int i = 0; i < count; i++) { /* the one short option there is */
+        arguments[i] = strcmp(arguments[i], "-o") == 0 ? "--o" : arguments[i];
+    }
+    if (!parse_options(&command_report, table, sizeof table / sizeof *table, &count, arguments)) {
+        return EXIT_USAGE;
+    }
+    if (count == 0) {
+        return misuse(&command_report, "expected RUN");
+    }
+    const char *path = to ? to : "report.html";
+    if (check_free(path, force || is_report(path))) {
+        return EXIT_BAD;
+    }
+    td_error error = {0};
+    td_status status =
+        td_report((const char *const *)(uintptr_t)arguments, (size_t)count, path, &error);
+    if (status) {
+        return fail(status_of(status), "%s", error.text);
+    }
+    struct stat about;
+    double size = stat(path, &about) == 0 ? (double)about.st_size / (1 << 20) : 0;
+    printf("%s, %.1f MiB\n", path, size);
+    return EXIT_GOOD;
+}
+
+const command command_report = {
+    .name = "report",
+    .summary = "the pages of `view` as one file to send",
+    .help = help,
+    .run = run_send,
+};
