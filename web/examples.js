@@ -1,5 +1,5 @@
 // Examples: what the network said of them, which it got wrong, and which were in a step's batch.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
@@ -60,15 +60,9 @@ function confusion(rows, names, chosen, onchoose) {
             el(
                 "table",
                 { class: "grid" },
-                el(
-                    "thead",
-                    {},
-                    el(
-                        "tr",
-                        {},
-                        el("td", {}),
-                        names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
-                    ),
+                thead(
+                    el("td", {}),
+                    names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
                 ),
                 el(
                     "tbody",
@@ -231,18 +225,12 @@ export const examplesPage = {
                         el(
                             "table",
                             {},
-                            el(
-                                "thead",
-                                {},
-                                el(
-                                    "tr",
-                                    {},
-                                    el("th", {}, "row of the data"),
-                                    el("th", {}, "label"),
-                                    scores ? el("th", {}, "said") : "",
-                                    scores ? el("th", {}, "loss") : "",
-                                    el("th", { class: "left" }, "values"),
-                                ),
+                            thead(
+                                el("th", {}, "row of the data"),
+                                el("th", {}, "label"),
+                                scores ? el("th", {}, "said") : "",
+                                scores ? el("th", {}, "loss") : "",
+                                el("th", { class: "left" }, "values"),
                             ),
                             el(
                                 "tbody",
