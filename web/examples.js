@@ -1,4 +1,4 @@
-// Examples: what the network said of them, which it got wrong, and which were in a step's batch.
+// Examples: what the network predicted for them, which it got wrong, and which were in a step's batch.
 import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { scales, css } from "./colour.js";
@@ -52,7 +52,7 @@ function confusion(rows, names, chosen, onchoose) {
             "figcaption",
             {},
             el("strong", {}, "Confusion"),
-            el("span", { class: "quiet" }, "rows are labels, columns what was said"),
+            el("span", { class: "quiet" }, "rows are labels, columns what was predicted"),
         ),
         el(
             "div",
@@ -162,7 +162,7 @@ export const examplesPage = {
                 (signal.classes > 0 || (classes > 1 && got.examples.every((e) => isClass(e.label))));
             const names = signal.units.length ? signal.units : Array.from({ length: width }, (unused, i) => String(i));
             const rows = got.examples.map((example) => ({ ...example, ...(scores ? judge(example, signal) : {}) }));
-            const said = (index) => names[index] ?? String(index),
+            const classOf = (index) => names[index] ?? String(index),
                 silent = rows.filter((row) => row.predicted === null),
                 wrong = rows.filter(
                     (row) => scores && row.label !== null && row.predicted !== null && row.predicted !== row.label,
@@ -193,7 +193,7 @@ export const examplesPage = {
                     ? el(
                           "p",
                           {},
-                          `${whole(listed.length)} of ${said(cell[0])} taken for ${said(cell[1])} `,
+                          `${whole(listed.length)} of ${classOf(cell[0])} taken for ${classOf(cell[1])} `,
                           el("button", { type: "button", onclick: () => choose(null) }, "show all"),
                       )
                     : "",
@@ -210,7 +210,7 @@ export const examplesPage = {
                                       "figure",
                                       {},
                                       pictureOf(pictures.get(row.sample), 64),
-                                      el("figcaption", {}, `${said(row.label)} → ${said(row.predicted)}`),
+                                      el("figcaption", {}, `${classOf(row.label)} → ${classOf(row.predicted)}`),
                                   ),
                               ),
                           ),
@@ -228,7 +228,7 @@ export const examplesPage = {
                             thead(
                                 el("th", {}, "row of the data"),
                                 el("th", {}, "label"),
-                                scores ? el("th", {}, "said") : "",
+                                scores ? el("th", {}, "predicted") : "",
                                 scores ? el("th", {}, "loss") : "",
                                 el("th", { class: "left" }, "values"),
                             ),
