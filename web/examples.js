@@ -246,7 +246,7 @@ export const examplesPage = {
                                             row.label === null
                                                 ? "–"
                                                 : scores
-                                                  ? nameText(said(row.label), 20)
+                                                  ? nameText(classOf(row.label), 20)
                                                   : numeral(row.label),
                                         ),
                                         scores
@@ -260,7 +260,7 @@ export const examplesPage = {
                                                   },
                                                   row.predicted === null
                                                       ? numeral(NaN, "none")
-                                                      : nameText(said(row.predicted), 20),
+                                                      : nameText(classOf(row.predicted), 20),
                                               )
                                             : "",
                                         scores ? el("td", {}, row.label === null ? "–" : numeral(row.loss)) : "",
