@@ -15,7 +15,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "deck/state.h"
 #include "experiment/notes.h"
@@ -74,7 +74,7 @@ static void get_state(const td_trainer *trainer, double *state) {
         state += TD__PLATEAU_STATE;
     }
     for (size_t i = 0; i < trainer->told_count; i++) {
-        *state++ = trainer->told[i].value;
+        *state++ = trainer->progress_values[i].value;
     }
     td__measure_save(&trainer->measures, &trainer->measures.epoch, state);
 }
@@ -104,7 +104,7 @@ static td_status set_state(td_trainer *trainer, const double *state, size_t size
         state += TD__PLATEAU_STATE;
     }
     for (size_t i = 0; i < trainer->told_count; i++) {
-        trainer->told[i].value = *state++;
+        trainer->progress_values[i].value = *state++;
     }
     return td__measure_restore(&trainer->measures, &trainer->measures.epoch, state, size, error);
 }
@@ -252,8 +252,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
 /* The checkpoints in an opened folder: their number, and the name of the oldest. Names sort by step. */
 static int64_t count_checkpoints(int folder, char oldest[256]) {
     int64_t count = 0;
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    DIR *listing = td__folder_list(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         if (td__is_checkpoint(entry->d_name)) {
             if (count++ == 0 || strcmp(entry->d_name, oldest) < 0) {
@@ -263,8 +262,6 @@ static int64_t count_checkpoints(int folder, char oldest[256]) {
     }
     if (listing) {
         closedir(listing);
-    } else if (copy >= 0) {
-        close(copy);
     }
     return count;
 }
@@ -561,7 +558,7 @@ static bool has_same_state(const td_trainer *trainer, const td_trainer *past) {
         (!trainer->plateau.best.monitor || !(trainer->plateau.initial < past->plateau.initial ||
                                              trainer->plateau.initial > past->plateau.initial));
     for (size_t i = 0; same && i < trainer->told_count; i++) {
-        same = !strcmp(trainer->told[i].name, past->told[i].name);
+        same = !strcmp(trainer->progress_values[i].name, past->progress_values[i].name);
     }
     return same;
 }

@@ -3,7 +3,7 @@
 #include "train/sources.h"
 #include "train/trainer.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "deck/folder.h"
@@ -83,8 +83,7 @@ static td_status add_alert(td_trainer *trainer, const td__alert_spec *spec, td_e
 /* The last experiment that a resumed run went on with: "experiment.yaml" or "experiment.STEP.yaml". Those of
  * steps that are executed anew are removed. */
 static void find_last_experiment(const td_trainer *trainer, char name[64]) {
-    int copy = openat(trainer->recording.opened, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    DIR *listing = td__folder_list(trainer->recording.opened);
     int64_t last = 0;
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         long long step;
@@ -99,8 +98,6 @@ static void find_last_experiment(const td_trainer *trainer, char name[64]) {
     }
     if (listing) {
         closedir(listing);
-    } else if (copy >= 0) {
-        close(copy);
     }
     (void)snprintf(name, 64, last ? "experiment.%" PRId64 ".yaml" : "experiment.yaml", last);
 }
@@ -268,7 +265,7 @@ static void abandon(td_trainer *trainer) {
         td__room_release_index(recording);
     }
     if (recording->folder && !trainer->resume) {
-        td__folder_disclaim(recording->folder);
+        (void)td__folder_remove(recording->folder);
     }
     td__recording_release(recording);
 }
@@ -346,7 +343,7 @@ td_status td__recording_open_replay(td_trainer *trainer, const char *folder, con
     if (status) {
         (void)td_deck_close(recording->deck, NULL);
         recording->deck = NULL;
-        td__folder_disclaim(folder);
+        (void)td__folder_remove(folder);
         return status;
     }
     (void)td_deck_note(recording->deck, "replayed", note);

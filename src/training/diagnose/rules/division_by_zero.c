@@ -4,37 +4,36 @@
 #include <string.h>
 
 /* Functions that are infinite somewhere: a quotient, a logarithm, a root whose gradient is a quotient. */
-static void find_division_by_zero_in_loop(td__case *of) {
-    const char *operation = td__loop_operation(of);
-    if (!operation || (!td__loop_is_division(of) && !td__loop_is_singular(of))) {
+static void find_division_by_zero_in_loop(td__case *c) {
+    const char *operation = td__loop_operation(c);
+    if (!operation || (!td__loop_is_division(c) && !td__loop_is_singular(c))) {
         return;
     }
-    const td__origin *origin = td__loop_origin(of);
-    bool first = td__loop_number(of, "nonfinite", "updates") == 0;
-    td__suspicion *s =
-        td__loop_error(of, first ? TD_SURE : TD_LIKELY, origin ? origin->where : NULL,
-                       (int64_t)td__loop_number(of, "nonfinite", "since"),
-                       "add a small number where it may be 0, or clamp it");
+    const td__origin *origin = td__loop_origin(c);
+    bool first = td__loop_number(c, "nonfinite", "updates") == 0;
+    td__suspicion *s = td__loop_error(c, first ? TD_SURE : TD_LIKELY, origin ? origin->where : NULL,
+                                      (int64_t)td__loop_number(c, "nonfinite", "since"),
+                                      "add a small number where it may be 0, or clamp it");
     td__because(s, NULL, origin ? origin->step : 0, NAN, operation);
     if (s) {
         s->origin = origin;
     }
 }
 
-static void find_division_by_zero(td__case *of) {
-    if (of->loop) {
-        find_division_by_zero_in_loop(of);
+static void find_division_by_zero(td__case *c) {
+    if (c->loop) {
+        find_division_by_zero_in_loop(c);
         return;
     }
-    const td__origin *origin = &of->baseline.origin;
-    if (!of->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
+    const td__origin *origin = &c->baseline.origin;
+    if (!c->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
         !isnan(origin->loss)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__FACT, of->layers.last,
-                                   "outputs that are never all 0: softmax, sigmoid");
+    td__suspicion *s =
+        td__suspect(c, TD__FACT, c->layers.last, "outputs that are never all 0: softmax, sigmoid");
     td__because(s, "loss", origin->step, NAN,
-                td__say(of,
+                td__say(c,
                         "the loss is NaN in step %lld while every output is finite: a row "
                         "whose outputs sum to 0 is divided by its sum",
                         (long long)origin->step));
@@ -56,6 +55,6 @@ const td__rule td__rule_division_by_zero = {
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
     .needs = TD__NEEDS_REPEAT | TD__NEEDS_LOOP,
-    .look = find_division_by_zero,
+    .find = find_division_by_zero,
     .after = true,
 };

@@ -5,42 +5,42 @@
 #define LITTLE 0.1     /* that the loss of a loop fell by */
 #define FEW 3.0        /* units that are left in the mean */
 
-static void find_dropout_too_high_in_loop(td__case *of) {
-    double rate = td__loop_number(of, "dropping", "rate");
-    bool poor = td__has_any(of, TD__PLATEAU | TD__LOSS_FLOOR | TD__OSCILLATION) ||
-                td__loop_fall(of) < LITTLE;
+static void find_dropout_too_high_in_loop(td__case *c) {
+    double rate = td__loop_number(c, "dropping", "rate");
+    bool poor =
+        td__has_any(c, TD__PLATEAU | TD__LOSS_FLOOR | TD__OSCILLATION) || td__loop_fall(c) < LITTLE;
     if (rate < HIGH) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, poor && rate >= VERY_HIGH ? TD_LIKELY : TD_MAYBE, NULL, 1,
+    td__suspicion *s = td__loop_error(c, poor && rate >= VERY_HIGH ? TD_LIKELY : TD_MAYBE, NULL, 1,
                                       "a rate of 0.2");
     td__because(s, NULL, 1, rate,
-                td__say(of, "dropout removes %.0f %% of what it gets: %s", 100 * rate,
-                        td__loop_names(of, "dropping", "names")));
+                td__say(c, "dropout removes %.0f %% of what it gets: %s", 100 * rate,
+                        td__loop_names(c, "dropping", "names")));
 }
 
-static void find_dropout_too_high(td__case *of) {
-    if (of->loop) {
-        find_dropout_too_high_in_loop(of);
+static void find_dropout_too_high(td__case *c) {
+    if (c->loop) {
+        find_dropout_too_high_in_loop(c);
         return;
     }
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         double left = (1 - layer->rate) * (double)layer->units;
         if (layer->rate <= 0 || (layer->rate < HIGH && left > FEW)) {
             continue;
         }
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
         }
         td__because(s, NULL, 0, layer->rate,
-                    td__say(of, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
+                    td__say(c, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
                             layer->name, 100 * layer->rate, (long long)layer->units, left));
-        td__edit_layer(of, s, (ptrdiff_t)i, "rate", left > FEW || layer->units > 16 ? "0.2" : "0");
+        td__edit_layer(c, s, (ptrdiff_t)i, "rate", left > FEW || layer->units > 16 ? "0.2" : "0");
     }
 }
 
@@ -56,5 +56,5 @@ const td__rule td__rule_dropout_too_high = {
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_dropout_too_high,
+    .find = find_dropout_too_high,
 };

@@ -11,37 +11,37 @@
 #define MISSED 0.2 /* of the targets' size, that outputs are away from them at the end */
 
 /* A loop whose outputs do not get near their targets in the steps there are. */
-static void find_unscaled_targets_in_loop(td__case *of) {
-    double size = td__loop_number(of, "target", "size");
-    const char *loss = td__loop_text(of, "head", "loss");
+static void find_unscaled_targets_in_loop(td__case *c) {
+    double size = td__loop_number(c, "target", "size");
+    const char *loss = td__loop_text(c, "head", "loss");
     bool squared = !strcmp(loss, "mse_loss"),
-         summed = !strcmp(td__loop_text(of, "head", "reduction"), "sum");
+         summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum");
     bool values = squared || !strcmp(loss, "l1_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss");
-    double last = td__series_mean(td__loss_of(of->history), 0.9, 1);
+    double last = td__series_mean(td__loss_of(c->history), 0.9, 1);
     double away = squared ? sqrt(last) : last;
     if (!values || summed || size < FAR || !(away > MISSED * size)) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_head_layer(of), 1,
-                                      "targets of mean 0 and variance 1");
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, td__loop_head_layer(c), 1, "targets of mean 0 and variance 1");
     td__because(
         s, "label", 1, size,
-        td__say(of,
+        td__say(c,
                 "targets go from %.4g to %.4g (root mean square %.3g), and outputs are %.3g "
                 "away from them at the end",
-                td__loop_number(of, "target", "minimum"), td__loop_number(of, "target", "maximum"),
+                td__loop_number(c, "target", "minimum"), td__loop_number(c, "target", "maximum"),
                 size, away));
 }
 
-static void find_unscaled_targets(td__case *of) {
-    if (of->loop) {
-        find_unscaled_targets_in_loop(of);
+static void find_unscaled_targets(td__case *c) {
+    if (c->loop) {
+        find_unscaled_targets_in_loop(c);
         return;
     }
-    const td__column *labels = &of->facts.labels.all;
-    if (!of->known || of->facts.task.kind != TD__TASK_VALUES || of->layers.last < 0 ||
-        of->experiment->train.objective.target == TD__TARGET_INPUT) {
+    const td__column *labels = &c->facts.labels.all;
+    if (!c->known || c->facts.task.kind != TD__TASK_VALUES || c->layers.last < 0 ||
+        c->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
     }
     bool far = fmax(fabs(labels->mean), labels->deviation) > FAR;
@@ -49,18 +49,18 @@ static void find_unscaled_targets(td__case *of) {
         return;
     }
     td__suspicion *s = td__suspect(
-        of, TD__STRUCTURE, of->layers.last,
-        td__say(of, "scale the labels: (label - %.4g) / %.4g", labels->mean, labels->deviation));
+        c, TD__STRUCTURE, c->layers.last,
+        td__say(c, "scale the labels: (label - %.4g) / %.4g", labels->mean, labels->deviation));
     td__because(s, "label", 0, labels->deviation,
-                td__say(of, "labels go from %.4g to %.4g (mean %.4g, deviation %.3g)",
+                td__say(c, "labels go from %.4g to %.4g (mean %.4g, deviation %.3g)",
                         labels->minimum, labels->maximum, labels->mean, labels->deviation));
     if (s) {
         s->standardize_labels = true;
         s->severity = far ? td__severity(fmax(fabs(labels->mean), labels->deviation), FAR)
                           : td__severity(NARROW, labels->deviation);
-        if (of->layers.output != TD_LINEAR ||
-            td__is_crossentropy(of->experiment->train.objective.loss)) {
-            td__edit_head(of, s);
+        if (c->layers.output != TD_LINEAR ||
+            td__is_crossentropy(c->experiment->train.objective.loss)) {
+            td__edit_head(c, s);
         }
     }
 }
@@ -81,5 +81,5 @@ const td__rule td__rule_unscaled_targets = {
                 TD__ZERO_GRADIENT,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_unscaled_targets,
+    .find = find_unscaled_targets,
 };
