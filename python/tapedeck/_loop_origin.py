@@ -165,11 +165,11 @@ def of_pass(losses: Any, names: dict[int, str], rows: int) -> dict[str, Any]:
     kind = kind_of(node)
     layer = node if kind in _LINEAR else _first_layer(node)
     own = kind in _LINEAR and _name(_weight(node), names) is not None
-    found: dict[str, Any] = {"operation": kind.removesuffix("Backward").lower(), "is_layer": own, "divides": kind in _DIVISIONS,
+    found: dict[str, Any] = {"operation": kind.removesuffix("Backward").lower(), "is_layer": own and node not in graph.given, "divides": kind in _DIVISIONS,
                              "layer": _name(_weight(layer), names) if layer is not None else None}
-    if node in graph.given:
+    if node in graph.given and kind in _LINEAR:
         found |= {"is_given": True, "column": _column(graph.given[node])}
-    found["is_loss"] = not own and node not in graph.given and not graph.is_read_by_a_layer(node, names) \
+    found["is_loss"] = not own and kind not in _LINEAR and not graph.is_read_by_a_layer(node, names) \
         and (kind in _SINGULAR | _DIVISIONS or kind == "MulBackward" or kind.endswith("LossBackward"))
     found |= {"row": _row(value, rows), "argument": _argument(node)}
     return {key: value for key, value in found.items() if value is not None}
