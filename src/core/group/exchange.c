@@ -187,7 +187,7 @@ static td_status collect(td_group *group, td_group_request *r) {
                    ? TD_OK
                    : TD_IO;
     }
-    size_t total = r->count, at = r->count;
+    size_t total = r->count;
     r->sizes[0] = r->count;
     for (int i = 1; i < group->size; i++) {
         if (!td__group_exchange(group, 0, NULL, 0, i, &size, sizeof size)) {
@@ -196,6 +196,7 @@ static td_status collect(td_group *group, td_group_request *r) {
         r->sizes[i] = size;
         total += size;
     }
+    size_t at = r->count;
     char *all = td__calloc(total + 1, 1);
     if (!all) {
         return TD_MEMORY;
