@@ -534,7 +534,7 @@ function statsTable(context, layer, signals) {
                                       el(
                                           "td",
                                           { class: (name === "nan" || name === "inf") && row[name] > 0 ? "bad" : "" },
-                                          numeral(row[name]),
+                                          row[name] < 0 && name === "zeros" ? "–" : numeral(row[name]),
                                       ),
                                   ),
                               ),

@@ -70,16 +70,16 @@ async function fromServer(target, signal) {
     }
 }
 
-function queryOf(parameters) {
-    return Object.entries(parameters || {})
+export function address(path, parameters) {
+    const query = Object.entries(parameters || {})
         .filter(([, value]) => value !== undefined && value !== null)
         .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`)
         .join("&");
+    return `/api/${path}${query ? "?" + query : ""}`;
 }
 
 function get(path, parameters, signal) {
-    const query = queryOf(parameters);
-    const target = `/api/${path}${query ? "?" + query : ""}`;
+    const target = address(path, parameters);
     return isReport ? fromReport(target) : fromServer(target, signal);
 }
 
@@ -112,7 +112,7 @@ export async function saveRemark(run, key, text) {
 }
 
 async function post(path, parameters) {
-    const response = await fetch(`/api/${path}?${queryOf(parameters)}`, { method: "POST" }),
+    const response = await fetch(address(path, parameters), { method: "POST" }),
         said = await response.text();
     if (!response.ok) {
         throw new Error(said.startsWith("{") ? JSON.parse(said).error : said);
