@@ -1,5 +1,5 @@
 // One layer: everything that was recorded of it, over time and at the scrubbed step.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { symlog, symlogTicks, ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -510,16 +510,10 @@ function statsTable(context, layer, signals) {
                 ? el(
                       "table",
                       {},
-                      el(
-                          "thead",
-                          {},
-                          el(
-                              "tr",
-                              {},
-                              el("th", {}, `at step ${whole(time.step)}`),
-                              el("th", {}, "recorded at"),
-                              columns.map((name) => el("th", {}, name)),
-                          ),
+                      thead(
+                          el("th", {}, `at step ${whole(time.step)}`),
+                          el("th", {}, "recorded at"),
+                          columns.map((name) => el("th", {}, name)),
                       ),
                       el(
                           "tbody",

@@ -1,5 +1,5 @@
 // Any recorded tensor at any step: pick axes, slice, zoom to numbers; the difference of two steps or runs.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { exact, isBad, short, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
@@ -108,15 +108,9 @@ function numbers(tensor, top, left) {
         el(
             "table",
             { class: "grid" },
-            el(
-                "thead",
-                {},
-                el(
-                    "tr",
-                    {},
-                    el("td", {}),
-                    index(columns).map((c) => el("th", {}, String(left + c))),
-                ),
+            thead(
+                el("td", {}),
+                index(columns).map((c) => el("th", {}, String(left + c))),
             ),
             el(
                 "tbody",
