@@ -71,7 +71,7 @@ static bool carries_nothing(const td__case *c) {
            !is_above(td__loop_number(c, fact, "right"), expected, examples);
 }
 
-/* Labels that nothing about their examples tells: neither neighbours nor training find it. */
+/* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
     if (find_other_names(c) || find_same(c)) {
         return;
