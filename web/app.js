@@ -16,6 +16,8 @@ import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
 import { ranksPage } from "./ranks.js";
+import { originPage } from "./origin.js";
+import { diffPage } from "./diff.js";
 import { findingCount } from "./verdict.js";
 
 const pages = [
@@ -30,6 +32,8 @@ const pages = [
     findingsPage,
     recorderPage,
     ranksPage,
+    originPage,
+    diffPage,
 ];
 const all = [runsPage, ...pages];
 
