@@ -68,57 +68,84 @@ static td_status open_set(td_sink *sink, td_error *error) {
     return status;
 }
 
-static td_status find_archive(td_sink *sink, const td_record *record, const char *signal,
-                              td__append **archive, td_error *error) {
-    char name[TD__SIGNAL_FILE_SIZE + 4], comment[TD__TAR_COMMENT];
-    td_status status = open_set(sink, error);
-    if (!status && !td__signals_reach(&sink->archives, &sink->count, record->signal_index,
-                                      sizeof(td__append *))) {
-        status = td_error_set(error, TD_MEMORY, "png: out of memory");
+static void put_member(char *room, const char *name, const td__picture *picture) {
+    memset(room, 0, (size_t)td__tar_space((int64_t)picture->size));
+    td__tar_header(room, name, (int64_t)picture->size);
+    memcpy(room + TD__TAR_BLOCK, picture->png, picture->size);
+}
+
+/* Published with its first picture: programs refuse an archive without any. */
+static td_status create_archive(td_sink *sink, const char *file, const char *comment,
+                                const char *name, const td__picture *picture, td__append **archive,
+                                td_error *error) {
+    size_t size = TD__TAR_COMMENT + (size_t)td__tar_space((int64_t)picture->size);
+    char *bytes = td__calloc(size, 1);
+    if (!bytes) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for a picture", file);
     }
-    if (!status && !sink->archives[record->signal_index]) {
-        td__tar_comment(comment, record->signal);
-        (void)snprintf(name, sizeof name, "%s.tar", signal);
-        status = td__append_open(&sink->set, name, TD__APPEND_FRAMED, comment, sizeof comment,
-                                 &sink->archives[record->signal_index], error);
-    }
-    *archive = status ? NULL : sink->archives[record->signal_index];
+    memcpy(bytes, comment, TD__TAR_COMMENT);
+    put_member(bytes + TD__TAR_COMMENT, name, picture);
+    td_status status =
+        td__append_create(&sink->set, file, TD__APPEND_FRAMED, bytes, size, archive, error);
+    td__free(bytes);
     return status;
 }
 
-/* block: where it begins in the archive. */
-static td_status append_picture(td__append *archive, const char *name, const td__picture *picture,
-                                int64_t *block, td_error *error) {
+static td_status extend_archive(td__append *archive, const char *name, const td__picture *picture,
+                                td_error *error) {
     size_t space = (size_t)td__tar_space((int64_t)picture->size);
-    *block = (archive->end + (int64_t)archive->used) / TD__TAR_BLOCK;
     td__append_begin(archive);
     char *room = td__append_room(archive, space);
     if (!room) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory for a picture", archive->name);
     }
-    memset(room, 0, space);
-    td__tar_header(room, name, (int64_t)picture->size);
-    memcpy(room + TD__TAR_BLOCK, picture->png, picture->size);
+    put_member(room, name, picture);
     td__append_advance(archive, space);
     return td__append_end(archive, 1, error);
 }
 
+/* block: where the picture begins in its archive. */
+static td_status put_in_archive(td_sink *sink, const td_record *record, const char *signal,
+                                const char *name, const td__picture *picture, int64_t *block,
+                                td_error *error) {
+    char file[TD__SIGNAL_FILE_SIZE + 4], comment[TD__TAR_COMMENT];
+    td_status status = open_set(sink, error);
+    if (!status && !td__signals_reach(&sink->archives, &sink->count, record->signal_index,
+                                      sizeof(td__append *))) {
+        status = td_error_set(error, TD_MEMORY, "png: out of memory");
+    }
+    if (status) {
+        return status;
+    }
+    td__append **archive = &sink->archives[record->signal_index];
+    (void)snprintf(file, sizeof file, "%s.tar", signal);
+    td__tar_comment(comment, record->signal);
+    *block = TD__TAR_COMMENT / TD__TAR_BLOCK;
+    status = *archive            ? TD_OK
+             : sink->set.resumed ? td__append_adopt(&sink->set, file, TD__APPEND_FRAMED, comment,
+                                                    sizeof comment, archive, error)
+                                 : TD_NOT_FOUND;
+    if (status) {
+        return status == TD_NOT_FOUND
+                   ? create_archive(sink, file, comment, name, picture, archive, error)
+                   : status;
+    }
+    *block = ((*archive)->end + (int64_t)(*archive)->used) / TD__TAR_BLOCK;
+    return extend_archive(*archive, name, picture, error);
+}
+
 static td_status write_picture(td_sink *sink, const td_record *record, const td__picture *picture,
                                td_error *error) {
-    char signal[TD__SIGNAL_FILE_SIZE], name[32], place[sizeof record->place->file];
-    td__append *archive = NULL;
+    char signal[TD__SIGNAL_FILE_SIZE], name[32];
     int64_t block = 0;
     td__signal_file(signal, record->signal);
     (void)snprintf(name, sizeof name, "step-%06lld.png", (long long)record->step);
-    td_status status = sink->packs ? find_archive(sink, record, signal, &archive, error)
-                                   : publish_file(sink, signal, name, picture, error);
-    if (!status && archive) {
-        status = append_picture(archive, name, picture, &block, error);
-    }
-    (void)snprintf(place, sizeof place, "images/%s%s%s", signal, archive ? ".tar" : "/",
-                   archive ? "" : name);
+    td_status status = sink->packs
+                           ? put_in_archive(sink, record, signal, name, picture, &block, error)
+                           : publish_file(sink, signal, name, picture, error);
     if (!status && record->place) {
-        memcpy(record->place->file, place, strlen(place) + 1);
+        (void)snprintf(record->place->file, sizeof record->place->file, "images/%s%s%s", signal,
+                       sink->packs ? ".tar" : "/", sink->packs ? "" : name);
         record->place->record = block;
     }
     return status;

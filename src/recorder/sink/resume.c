@@ -371,7 +371,10 @@ static td_status resume_archive(const td__append_set *set, int folder, const cha
         bool later = strncmp(member, "step-", 5) == 0 && strtoll(member + 5, NULL, 10) > step;
         end = later ? end : at;
     }
-    good = good && (end >= about.st_size || ftruncate(file, end) == 0);
+    bool empty = end == TD__TAR_COMMENT; /* programs would refuse it */
+    good = good && (empty                 ? unlinkat(folder, name, 0) == 0
+                    : end < about.st_size ? ftruncate(file, end) == 0
+                                          : true);
     td_status status = good ? TD_OK : td__file_error(error, name, "shorten");
     close(file);
     return status;

@@ -223,6 +223,9 @@ static void later_pictures_go_from_archives(void **state) {
     fixture_python(&f, "import tarfile\n"
                        "names = tarfile.open('images/x.tar').getnames()\n"
                        "assert [int(name[5:11]) for name in names] == [1, 4, 2, 4], names");
+    fixture_reopen(&f, -1);
+    fixture_close(&f);
+    assert_false(fixture_has(&f, "images/x.tar"));
     unsetenv("TAPEDECK_FILES");
     fixture_remove(&f);
 }
