@@ -87,7 +87,7 @@ def watch(
     if deck is None:
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks)
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)

@@ -16,7 +16,7 @@ import torch
 from . import _tensors
 from ._layers import Handle, Layer, Tap, bare, clean_name
 from ._loop import Loop
-from ._placement import activations_of, placement_of
+from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
@@ -29,7 +29,7 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool) -> None:
+                 loop_checks: bool, world: int = 1) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -53,7 +53,7 @@ class Watcher(Recording):
         self.twice = self.skipped = 0
         self.compiled = _is_compiled(model)
         self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
-        self.activations = activations_of(self.model)
+        self.activations = Activations(self.model, world)
         self._declare()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
             "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
