@@ -251,9 +251,9 @@ class Ranks(unittest.TestCase):
                 run = tapedeck.Run(path)
                 self.assertEqual([(rank["rank"], rank["state"], rank["last_step"]) for rank in run.ranks],
                                  [(0, "finished", 4), (1, "finished", 4)])
-                layer = "layer" if name == "lightning" else "model"
+                layer, owner = ("layer", "layer.") if name == "lightning" else ("model", "")
                 self.assertEqual(self.rows(path, f"select count from stats where signal='{layer}.output' and step=2"), [["16"]])
-                self.assertEqual(self.rows(path, f"select count from stats where signal='{layer}.weight.gradient' and step=2"), [["8"]])
+                self.assertEqual(self.rows(path, f"select count from stats where signal='{owner}weight.gradient' and step=2"), [["8"]])
                 sampled = self.rows(path, "select count(*) from spread where signal='loss' and ranks=2")
                 self.assertEqual(sampled, [["4"]])
 
