@@ -520,7 +520,7 @@ function statsTable(context, signals) {
                                       el(
                                           "td",
                                           { class: (name === "nan" || name === "inf") && row[name] > 0 ? "bad" : "" },
-                                          numeral(row[name]),
+                                          row[name] < 0 && name === "zeros" ? "–" : numeral(row[name]),
                                       ),
                                   ),
                               ),

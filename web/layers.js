@@ -30,6 +30,11 @@ export const statistics = [
     ["nan", "NaN"],
     ["inf", "infinities"],
 ];
+// TensorBoard's histograms do not tell what is zero or not finite.
+export function statisticsOf(run) {
+    return statistics.filter(([name]) => !run.events || !["zeros", "nan", "inf"].includes(name));
+}
+
 export const kinds = [
     ["error", "errors"],
     ["output", "outputs"],
@@ -37,6 +42,7 @@ export const kinds = [
     ["gradient", "gradients"],
     ["parameter", "weights"],
     ["update", "updates"],
+    ["other", "other tensors"],
 ];
 
 // Names of layers from the input on: as the network has them, or else as they were recorded, outputs on the way
@@ -75,14 +81,16 @@ export function metricGroups(signals) {
     const groups = new Map();
     for (const signal of signals.filter((s) => s.forms & FORMS.scalar && !s.layer)) {
         // of a tensor it is the mean: see its layer
-        const base = signal.name.replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "");
+        const base = signal.name
+            .replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "")
+            .replace(/[_/.-](val|valid|validation|test|eval|train)$/, "");
         groups.set(base, [...(groups.get(base) || []), signal]);
     }
     return [...groups].map(([title, members]) => ({ title, signals: members }));
 }
 
 export function isValidation(name) {
-    return /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+    return /^(val|valid|validation|test|eval)[_/.-]|[_/.-](val|valid|validation|test|eval)$/.test(name);
 }
 
 export function metricsPanel(context, filter) {
@@ -214,7 +222,7 @@ export function heatPanel(context) {
                 controls();
                 load();
             }),
-            choice("show", statistics, value("stat", "norm"), (name) => {
+            choice("show", statisticsOf(run), value("stat", "norm"), (name) => {
                 set({ stat: name });
                 controls();
                 load();
@@ -256,6 +264,7 @@ export function heatPanel(context) {
                         "span",
                         { class: "quiet" },
                         ` ${stat} of ${Object.fromEntries(kinds)[kind()]}, output on top, input at the bottom`,
+                        run.notes.run.statistics ? `; ${run.notes.run.statistics}` : "",
                     ),
                 );
                 heat.set(rows);

@@ -454,7 +454,7 @@ export const runsPage = {
             sweep = el("section", { "aria-label": "runs over their settings" }),
             charts = el("div", { class: "pane" }, lines, sweep),
             bar = el("div", { class: "controls" }),
-            empty = el("div", {}),
+            empty = el("div", { class: "banners" }),
             table = makeTable(context);
         let settings = {},
             shown = { close: () => {}, refresh: () => {} };

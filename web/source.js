@@ -70,12 +70,16 @@ async function fromServer(target, signal) {
     }
 }
 
-function get(path, parameters, signal) {
+export function address(path, parameters) {
     const query = Object.entries(parameters || {})
         .filter(([, value]) => value !== undefined && value !== null)
         .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`)
         .join("&");
-    const target = `/api/${path}${query ? "?" + query : ""}`;
+    return `/api/${path}${query ? "?" + query : ""}`;
+}
+
+function get(path, parameters, signal) {
+    const target = address(path, parameters);
     return isReport ? fromReport(target) : fromServer(target, signal);
 }
 

@@ -305,7 +305,7 @@ export const tensorPage = {
                         : canvas,
                 ),
             );
-            if (projection && !isReport) {
+            if (projection && !isReport && tensor.shape.length > 1 && tensor.shape[0] > 2 && tensor.shape[1] > 1) {
                 await projection
                     .load()
                     .then(() => replace(plane, projection.element))

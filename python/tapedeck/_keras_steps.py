@@ -37,6 +37,7 @@ class Step:
         """Layers that were not built have their parameters by now."""
         self.signals.declare()
         self.signals.complete = True
+        self.signals.note_network()
         self.layers = self.signals.layers
 
     def retreat(self, error: Exception) -> None:

@@ -156,6 +156,8 @@ class Layer:
             self.calls += 1
         if watcher.is_known(output):
             return
+        if watcher.network is not None and not again:
+            watcher.network.see(self, call, [tensor for _, tensor in parts(output)])
         if isinstance(output, torch.Tensor):
             if output.dtype.is_complex:
                 self.record(call, "", output)

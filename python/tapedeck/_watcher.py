@@ -18,6 +18,7 @@ import torch
 from . import _tensors
 from ._layers import EagerHook, Handle, Layer, Tap, bare, clean_name
 from ._loop import Loop
+from ._network_torch import Network
 from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
@@ -59,6 +60,7 @@ class Watcher(Recording):
         self.times = world > 1  # its own share of each step
         self.local: list[tuple[torch.Tensor, Any]] = []  # parameters, and the signals of their local gradients
         self.since = 0.0  # when the update before was done; 0: not known
+        self.network: Network | None = Network()  # until it is noted
         self._declare()
         if self.times:
             self.declare(f"{prefix}local_seconds", placement="batch")
@@ -337,8 +339,17 @@ class Watcher(Recording):
             self.guard("step", self._close_step)
         return True
 
+    def note_network(self) -> None:
+        """The layers of the step that ends and how they are connected, once."""
+        network, self.network = self.network, None
+        if network is not None and network.calls:
+            self.note("network", network.text(self.layers))
+        elif not self.finished:
+            self.network = network
+
     def _close_step(self) -> None:
         self.see_unseen()
+        self.guard("network", self.note_network)
         if not self.optimizers:
             if self.handles:
                 self.put_gradients(self.parameters)

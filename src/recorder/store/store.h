@@ -72,7 +72,8 @@ typedef struct td__query {
     const char *form;   /* of TD__TENSORS: "tensor" or "image" only (NULL: both) */
     /* Of a run that several processes wrote (run/ranks.h): */
     int64_t rank; /* only this rank's, plus 1 (0: all) */
-    bool spread;  /* of TD__SCALARS, and TD__STATISTICS of a column: the columns are td__spread_column */
+    bool
+        spread; /* of TD__SCALARS, and TD__STATISTICS of a column: the columns are td__spread_column */
 } td__query;
 
 /* A step's values over the ranks. NaN is not counted in mean, least and greatest; a rank is -1 when there is none. */

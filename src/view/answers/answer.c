@@ -26,6 +26,7 @@ static const struct route {
     {"/api/tensor", true, td__route_tensor},
     {"/api/units", true, td__route_units},
     {"/api/image", true, td__route_image},
+    {"/api/sound", true, td__route_sound},
     {"/api/texts", true, td__route_texts},
     {"/api/examples", true, td__route_examples},
     {"/api/batch", true, td__route_batch},
@@ -102,6 +103,43 @@ const td_run_signal *td__call_signal(const td__call *call, td_error *error) {
         td_error_set(error, TD_NOT_FOUND, "the run has no such signal");
     }
     return signal;
+}
+
+/* ---- The latest record ---------------------------------------------------------------------- */
+
+typedef struct latest {
+    td__call *call;
+    const char *name;
+    td_record_function *each;
+    void *user;
+    bool found;
+} latest;
+
+static td_status keep_latest(void *user, const td_record *record, td_error *error) {
+    latest *l = user;
+    if (strcmp(record->signal, l->name) != 0) {
+        return TD_OK;
+    }
+    l->found = true;
+    l->call->out->size = 0; /* in place of the one before */
+    return l->each(l->user, record, error);
+}
+
+td_status td__call_latest(td__call *call, const td_run_signal *signal, td_form form,
+                          td_record_function *each, void *user, td_error *error) {
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    if (!call->run->info.events) {
+        return td_run_at(call->run->run, signal, form, step, each, user, error);
+    }
+    latest l = {call, signal->name, each, user, false};
+    bool plain = !strpbrk(signal->name, "*?[],\\"); /* no glob that means something else */
+    td_run_query query = {.size = sizeof query,
+                          .what = plain ? signal->name : NULL,
+                          .forms = form,
+                          .first_step = signal->first_step,
+                          .last_step = step};
+    td_status status = td_run_read(call->run->run, &query, keep_latest, &l, error);
+    return status || l.found ? status : td_error_set(error, TD_NOT_FOUND, "nothing was recorded");
 }
 
 bool td__call_next_id(const char **list, int64_t *id) {

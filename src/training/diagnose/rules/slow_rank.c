@@ -12,7 +12,7 @@ enum { FEWEST_STEPS = 8, MOST_STEPS = 4096, MOST_RANKS = 1 << 16 };
 static const char signal_name[] = "local_seconds";
 
 typedef struct slowest {
-    int64_t rank, steps, of;
+    int64_t rank, steps, all;
     double ratio, seconds; /* of the step in the middle */
 } slowest;
 
@@ -44,14 +44,14 @@ static slowest find_slowest(const td_spread *spread, size_t count, slowest *each
         }
     }
     qsort(each, used, sizeof *each, by_ratio);
-    found.of = (int64_t)used;
+    found.all = (int64_t)used;
     found.ratio = used ? each[used / 2].ratio : 0;
     found.seconds = used ? each[used / 2].seconds : 0;
     return found;
 }
 
-static void find_slow_rank(td__case *of) {
-    td_run *run = of->history->run;
+static void find_slow_rank(td__case *c) {
+    td_run *run = c->history->run;
     const td_run_signal *signal = td_run_signal_find(run, signal_name);
     td_spread *spread = signal ? td__calloc(MOST_STEPS, sizeof *spread) : NULL;
     slowest *each = spread ? td__calloc(MOST_STEPS, sizeof *each) : NULL;
@@ -62,18 +62,18 @@ static void find_slow_rank(td__case *of) {
     }
     td__free(each);
     td__free(spread);
-    if (s.of < FEWEST_STEPS || (double)s.steps < SHARE * (double)s.of || !(s.ratio >= RATIO)) {
+    if (s.all < FEWEST_STEPS || (double)s.steps < SHARE * (double)s.all || !(s.ratio >= RATIO)) {
         return;
     }
-    td__suspicion *found = td__loop_error(of, TD_LIKELY, NULL, 1,
+    td__suspicion *found = td__loop_error(c, TD_LIKELY, NULL, 1,
                                           "look at that rank's machine, data and examples: their "
                                           "number, their length, where they come from");
     td__because(found, NULL, 1, s.ratio,
-                td__say(of,
+                td__say(c,
                         "in %lld of %lld steps rank %lld begins its backward pass last: it takes "
                         "%.3g times as long as "
                         "the others, which wait %.3g s for it",
-                        (long long)s.steps, (long long)s.of, (long long)s.rank, s.ratio,
+                        (long long)s.steps, (long long)s.all, (long long)s.rank, s.ratio,
                         s.seconds));
 }
 
@@ -92,6 +92,6 @@ const td__rule td__rule_slow_rank = {
     .title = "one rank is slow",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_slow_rank,
+    .find = find_slow_rank,
     .after = true,
 };
