@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static const char help[] =
-    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open] [--write]\n"
+    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open] [--write] [--token-file FILE]\n"
     "\n"
     "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
     "a\n"
@@ -27,8 +27,11 @@ static const char help[] =
     "sent\n"
     "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
     "  --no-open    do not open a browser\n"
-    "  --write      tags, notes, stars and the archive, which the page then offers, are kept in "
-    "the runs\n"
+    "  --token-file FILE   keep the token in this file, which only you can read: addresses stay "
+    "valid\n"
+    "               when the viewer is started again\n"
+    "  --write      tags, notes, stars, the archive and records of steps that are executed again,\n"
+    "               which the page then offers, are kept in the runs\n"
     "\n"
     "Examples\n"
     "  tapedeck view\n"
@@ -115,7 +118,8 @@ static int run_view(int count, char **arguments) {
     const option table[] = {{.name = "port", .text = &port},
                             {.name = "host", .text = &options.host},
                             {.name = "no-open", .flag = &no_open},
-                            {.name = "write", .flag = &options.write}};
+                            {.name = "write", .flag = &options.write},
+                            {.name = "token-file", .text = &options.token_file}};
     if (!parse_options(&command_view, table, sizeof table / sizeof *table, &count, arguments)) {
         return EXIT_USAGE;
     }
@@ -128,6 +132,12 @@ static int run_view(int count, char **arguments) {
         return misuse(&command_view, "--port is a number from 0 to 65535");
     }
     options.port = any_port ? TD_ANY_PORT : (int)number;
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length > 0) { /* it executes steps for the pages */
+        program[length] = 0;
+        options.program = program;
+    }
     return serve_folder(count ? arguments[0] : "runs", &options, !no_open);
 }
 

@@ -7,6 +7,7 @@ import { pinned } from "./choices.js";
 import { fetchHeat, fetchSeries } from "./source.js";
 import { go, set, value, number } from "./state.js";
 import { verdictLine } from "./verdict.js";
+import { canReplay, offer } from "./replay.js";
 
 export const FORMS = {
     tensor: 1,
@@ -203,7 +204,7 @@ export function heatPanel(context) {
     const { run, time } = context;
     const present = kinds.filter(([kind]) => layerSignals(run, kind).length);
     if (!present.length) {
-        return { element: nothing(run), reload: () => {} };
+        return { element: el("section", {}, nothing(run), offerOf(context)), reload: () => {} };
     }
     const kind = () => (present.some(([name]) => name === value("kind")) ? value("kind") : present[0][0]);
     const heat = new Heat(time, {
@@ -278,6 +279,23 @@ export function heatPanel(context) {
 
 function label(signal) {
     return signal.parameter ? `${signal.layer}.${signal.parameter}` : signal.layer;
+}
+
+// What was not recorded, over the range of steps that is shown.
+function offerOf(context) {
+    const { run, time } = context;
+    if (!canReplay(run)) {
+        return "";
+    }
+    const made = offer(context, {
+        record: "*.output,*.gradient,*.error",
+        title: () => "Or execute its steps again, and record them now: ",
+        first: () => Math.floor(time.from),
+        last: () => Math.ceil(time.to),
+    });
+    made.show();
+    context.onrange(made.show);
+    return made.element;
 }
 
 function nothing(run) {

@@ -9,32 +9,42 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How a path is asked for. Only a page of this viewer can POST. */
+typedef enum method {
+    GETS,
+    POSTS,
+    WRITES /* a POST that writes into runs: only with --write */
+} method;
+
 /* One row per request of the page. */
 static const struct route {
     const char *path;
     bool about_run; /* parameter "run" is its id */
     td__route_function *answer;
+    method method;
 } routes[] = {
-    {"/api/runs", false, td__route_runs},
-    {"/api/run", true, td__route_run},
-    {"/api/series", true, td__route_series},
-    {"/api/heat", true, td__route_heat},
-    {"/api/ranks", true, td__route_ranks},
-    {"/api/steps", true, td__route_steps},
-    {"/api/histograms", true, td__route_histograms},
-    {"/api/stats", true, td__route_stats},
-    {"/api/tensor", true, td__route_tensor},
-    {"/api/units", true, td__route_units},
-    {"/api/image", true, td__route_image},
-    {"/api/sound", true, td__route_sound},
-    {"/api/texts", true, td__route_texts},
-    {"/api/examples", true, td__route_examples},
-    {"/api/batch", true, td__route_batch},
-    {"/api/files", true, td__route_files},
-    {"/api/compare", true, td__route_compare},
-    {"/api/settings", false, td__route_settings},
-    {"/api/projection", true, td__route_projection},
-    {"/api/note", true, td__route_note}, /* the one that takes POST */
+    {"/api/runs", false, td__route_runs, GETS},
+    {"/api/run", true, td__route_run, GETS},
+    {"/api/series", true, td__route_series, GETS},
+    {"/api/heat", true, td__route_heat, GETS},
+    {"/api/ranks", true, td__route_ranks, GETS},
+    {"/api/steps", true, td__route_steps, GETS},
+    {"/api/histograms", true, td__route_histograms, GETS},
+    {"/api/stats", true, td__route_stats, GETS},
+    {"/api/tensor", true, td__route_tensor, GETS},
+    {"/api/units", true, td__route_units, GETS},
+    {"/api/image", true, td__route_image, GETS},
+    {"/api/sound", true, td__route_sound, GETS},
+    {"/api/texts", true, td__route_texts, GETS},
+    {"/api/examples", true, td__route_examples, GETS},
+    {"/api/batch", true, td__route_batch, GETS},
+    {"/api/files", true, td__route_files, GETS},
+    {"/api/compare", true, td__route_compare, GETS},
+    {"/api/settings", false, td__route_settings, GETS},
+    {"/api/projection", true, td__route_projection, GETS},
+    {"/api/note", true, td__route_note, WRITES},
+    {"/api/start", true, td__route_start, POSTS},
+    {"/api/work", true, td__route_work, GETS},
 };
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -350,12 +360,14 @@ static void compress(const td__http_request *request, td__response *response) {
     }
 }
 
-static void answer_allowed(const td__server_context *context, const td__http_request *request,
+static void answer_allowed(td__server_context *context, const td__http_request *request,
                            char *target, td__response *response) {
-    td__call call = {
-        .cache = context->cache, .writable = context->writable, .out = &response->body};
+    td__call call = {.cache = context->cache,
+                     .writable = context->writable,
+                     .work = &context->work,
+                     .out = &response->body};
     const struct route *route = find_route(target, &call);
-    bool writes = strcmp(request->method, "POST") == 0;
+    bool posts = strcmp(request->method, "POST") == 0;
     const char *token = td__call_text(&call, "token");
     bool by_token = is_token(context, token, strlen(token));
     if (!by_token && !has_cookie(context, request->cookie)) {
@@ -365,8 +377,10 @@ static void answer_allowed(const td__server_context *context, const td__http_req
     }
     response->allowed = true;
     const td__page_file *file = td__page_find(target);
-    if (writes != (route && route->answer == td__route_note)) {
+    if (posts != (route && route->method != GETS)) {
         respond_text(response, 405, "405: this address takes another method\n");
+    } else if (route && route->method == WRITES && !context->writable) {
+        respond_text(response, 405, "405: the viewer only shows\n");
     } else if (file) {
         serve_file(context, file, request, by_token, response);
     } else if (strcmp(target, "/api/follow") == 0) {
@@ -390,11 +404,11 @@ static void answer_allowed(const td__server_context *context, const td__http_req
     }
 }
 
-void td__answer(const td__server_context *context, const td__http_request *request,
+void td__answer(td__server_context *context, const td__http_request *request,
                 td__response *response) {
     /* Only a page can POST, and only with its own origin: a link or a form of another site cannot. */
-    bool writes = strcmp(request->method, "POST") == 0 && context->writable && request->origin;
-    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0 && !writes) {
+    bool posts = strcmp(request->method, "POST") == 0 && request->origin;
+    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0 && !posts) {
         respond_text(response, 405, "405: the viewer only shows\n");
         return;
     }

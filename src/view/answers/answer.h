@@ -5,8 +5,10 @@
 
 #include "answers/http.h"
 #include "answers/run_cache.h"
+#include "answers/token.h"
+#include "answers/work.h"
 
-enum { TD__TOKEN_SIZE = 41, TD__MAX_PARAMETERS = 16 };
+enum { TD__MAX_PARAMETERS = 16 };
 
 typedef struct td__server_context {
     td__run_cache *cache;
@@ -14,10 +16,11 @@ typedef struct td__server_context {
     char host[256]; /* as --host has it; "": loopback only */
     int port;
     bool writable; /* notes may be written */
+    td__work work;
 } td__server_context;
 
 /* Never fails: errors are written to the response. */
-void td__answer(const td__server_context *context, const td__http_request *request,
+void td__answer(td__server_context *context, const td__http_request *request,
                 td__response *response);
 
 /* ---- For the routes ------------------------------------------------------------------ */
@@ -26,6 +29,7 @@ void td__answer(const td__server_context *context, const td__http_request *reque
 typedef struct td__call {
     td__run_cache *cache;
     bool writable;
+    td__work *work;      /* NULL in reports */
     td__cached_run *run; /* acquired; NULL for routes without a run */
     char *names[TD__MAX_PARAMETERS], *values[TD__MAX_PARAMETERS];
     size_t parameter_count;
@@ -40,7 +44,8 @@ void td__put_ranks(td__output *out, td_run *run);
 td__route_function td__route_runs, td__route_run, td__route_series, td__route_heat, td__route_steps,
     td__route_histograms, td__route_stats, td__route_tensor, td__route_units, td__route_image,
     td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare,
-    td__route_settings, td__route_note, td__route_projection, td__route_sound;
+    td__route_settings, td__route_note, td__route_projection, td__route_sound, td__route_start,
+    td__route_work;
 
 /* "" when it was not given. */
 const char *td__call_text(const td__call *call, const char *name);

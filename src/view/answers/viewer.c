@@ -1,6 +1,7 @@
 /* A viewer: the run cache, the HTTP engine, and a thread that refreshes the runs and publishes
  * changes. */
 #include "answers/answer.h"
+#include "answers/token.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -11,7 +12,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* The last RING messages are kept for slow clients; a client that is further behind gets a reset
  * message and reloads everything. */
@@ -23,6 +23,7 @@ struct td_viewer {
     td__http_engine engine;
     td__http_server *server;
     char url[512];
+    char *program;
     pthread_t refresher;
     bool refresher_started;
     pthread_mutex_t lock;
@@ -127,17 +128,6 @@ static void *refresh_runs(void *user) {
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static bool make_token(char token[TD__TOKEN_SIZE]) {
-    uint8_t bytes[(TD__TOKEN_SIZE - 1) / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
-    }
-    return true;
-}
-
 static td_status listen_at(td_viewer *viewer, const char *host, int port, td_error *error) {
     td__http_options options = {.host = host ? host : "127.0.0.1",
                                 .port = port == TD_ANY_PORT ? 0
@@ -180,15 +170,20 @@ static td_status start_viewer(td_viewer *viewer, const char *folder,
     }
     const char *host = options->host;
     viewer->context.writable = options->write;
+    if (options->program) {
+        viewer->program = td__strdup(options->program);
+        if (!viewer->program) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+    }
+    viewer->context.work.program = viewer->program;
     (void)snprintf(viewer->context.host, sizeof viewer->context.host, "%s", host ? host : "");
     viewer->context.cache = td__run_cache_create(folder, error);
     if (!viewer->context.cache) {
         return error && error->status ? error->status : TD_NOT_FOUND;
     }
-    if (!make_token(viewer->context.token)) {
-        return td_error_set(error, TD_IO, "no random numbers for a token: %s", strerror(errno));
-    }
-    status = listen_at(viewer, host, options->port, error);
+    status = td__token_find(options->token_file, viewer->context.token, error);
+    status = status ? status : listen_at(viewer, host, options->port, error);
     if (status) {
         return status;
     }
@@ -218,6 +213,7 @@ td_viewer *td_viewer_open(const char *folder, const td_viewer_options *options, 
     pthread_cond_init(&viewer->ending, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&viewer->lock, NULL);
+    td__work_init(&viewer->context.work, NULL);
     atomic_store(&viewer->last_asked,
                  td__seconds()); /* the first refresh is before the first request */
     if (start_viewer(viewer, folder, &full, error)) {
@@ -245,6 +241,8 @@ void td_viewer_close(td_viewer *viewer) {
     if (viewer->server) {
         viewer->engine.stop(viewer->server);
     }
+    td__work_release(&viewer->context.work);
+    td__free(viewer->program);
     td__run_cache_destroy(viewer->context.cache);
     for (int i = 0; i < RING; i++) {
         td__output_release(&viewer->messages[i]);
