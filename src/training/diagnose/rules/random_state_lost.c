@@ -1,22 +1,22 @@
 #include "diagnose/loop.h"
 
-static void find_random_state_lost(td__case *of) {
-    double repeated = td__loop_number(of, "resumed", "repeated");
-    double skipped = td__loop_number(of, "resumed", "skipped");
+static void find_random_state_lost(td__case *c) {
+    double repeated = td__loop_number(c, "resumed", "repeated");
+    double skipped = td__loop_number(c, "resumed", "skipped");
     if (repeated < 1 && skipped < 1) {
         return;
     }
-    int64_t since = (int64_t)td__loop_number(of, "resumed", "since");
-    td__suspicion *s = td__loop_error(of, repeated > 0 ? TD_SURE : TD_LIKELY, NULL, since,
+    int64_t since = (int64_t)td__loop_number(c, "resumed", "since");
+    td__suspicion *s = td__loop_error(c, repeated > 0 ? TD_SURE : TD_LIKELY, NULL, since,
                                       "keep the states of random generators in the checkpoint "
                                       "(torch.get_rng_state()) and set them when training goes on");
     td__because(s, NULL, since, repeated + skipped,
                 repeated > 0
-                    ? td__say(of,
+                    ? td__say(c,
                               "step %lld of the resumed run began with the random state of step "
                               "%.0f: what was random then is repeated",
-                              (long long)since, td__loop_number(of, "resumed", "of"))
-                    : td__say(of,
+                              (long long)since, td__loop_number(c, "resumed", "of"))
+                    : td__say(c,
                               "step %lld of the resumed run did not begin with the random state "
                               "that the step before it left",
                               (long long)since));
@@ -35,6 +35,6 @@ const td__rule td__rule_random_state_lost = {
     .title = "random state not restored",
     .explains = TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
-    .look = find_random_state_lost,
+    .find = find_random_state_lost,
     .after = true,
 };
