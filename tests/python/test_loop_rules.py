@@ -52,6 +52,7 @@ FOUND = {
     "clipping_never": ({"clipping": {"calls": 120, "norms": 120, "strong": 0, "largest": 0.5, "limit": 100.0}}, None, "maybe"),
     "skipped_updates": ({"scaler": {"calls": 9, "skipped": 9, "in_a_row": 9, "since": 1}}, None, "sure"),
     "workers_repeat_data": ({"batches": {"updates": 16, "repeated": 8, "again": 8, "among": 16, "since": 2}}, None, "sure"),
+    "random_state_lost": ({"resumed": {"repeated": 3, "since": 13, "of": 1}}, None, "sure"),
     "repeated_batch": ({"batches": {"updates": 4, "repeated": 3, "since": 2},
                         "loader": {"batches": 10, "workers": 0, "stream": False}}, None, "sure"),
     "labels_shuffled": ({"labels": {"again": 64, "changed": 40, "since": 12}}, None, "sure"),
