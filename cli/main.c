@@ -10,7 +10,7 @@
 static const command *const commands[] = {
     &command_demo,         &command_init,        &command_train,      &command_predict,
     &command_evaluate,     &command_gradients,   &command_weights,    &command_inspect,
-    &command_runs,         &command_show,        &command_export,     &command_push,
+    &command_runs,         &command_show,        &command_export,     &command_push, &command_pull,
     &command_compare,      &command_replay,      &command_origin,     &command_diff,
     &command_sql,          &command_assert,      &command_mcp,        &command_view,
     &command_report,       &command_diagnose,    &command_check,      &command_layers,
@@ -136,6 +136,9 @@ static int run_command(int count, char **arguments) {
 int main(int count, char **arguments) {
     if (!guard_streams()) {
         return EXIT_BAD;
+    }
+    for (int i = 1; i < count; i++) { /* everybody can read a program's arguments */
+        (void)td_url_hide_password(arguments[i]);
     }
     if (count < 2) {
         print_help(stderr);

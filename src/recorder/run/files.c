@@ -30,11 +30,16 @@ static bool leads_up(const char *path) {
 }
 
 /* -1 on failure. Names that lead out of the folder are none of a run's. */
-static int open_in(const td_run *run, const char *file, int64_t *size, td_error *error) {
+static int open_in(td_run *run, const char *file, int64_t *size, td_error *error) {
     char path[PATH_ROOM];
     struct stat about;
     bool inside = *file && *file != '/' && !leads_up(file);
-    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->folder, file) >= sizeof path) {
+    char there[PATH_ROOM];
+    if (inside && run->remote && td__remote_folder(run, there, sizeof there, error)) {
+        return -1;
+    }
+    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->remote ? there : run->folder,
+                                    file) >= sizeof path) {
         td_error_set(error, TD_INVALID, "%s is no file of the run", file);
         return -1;
     }
