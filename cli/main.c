@@ -8,14 +8,14 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_demo,         &command_init,        &command_train,      &command_predict,
-    &command_evaluate,     &command_gradients,   &command_weights,    &command_inspect,
-    &command_runs,         &command_show,        &command_export,     &command_push, &command_pull,
-    &command_compare,      &command_replay,      &command_origin,     &command_diff,
-    &command_sql,          &command_assert,      &command_mcp,        &command_view,
-    &command_report,       &command_diagnose,    &command_check,      &command_layers,
-    &command_losses,       &command_metrics,     &command_optimizers, &command_schedules,
-    &command_initializers, &command_activations,
+    &command_demo,      &command_init,         &command_train,       &command_predict,
+    &command_evaluate,  &command_gradients,    &command_weights,     &command_inspect,
+    &command_runs,      &command_show,         &command_export,      &command_push,
+    &command_pull,      &command_compare,      &command_replay,      &command_origin,
+    &command_diff,      &command_sql,          &command_assert,      &command_mcp,
+    &command_view,      &command_report,       &command_diagnose,    &command_check,
+    &command_layers,    &command_losses,       &command_metrics,     &command_optimizers,
+    &command_schedules, &command_initializers, &command_activations,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -15,7 +15,7 @@ typedef struct page {
     int64_t at;            /* the step of a tensor; INT64_MAX: its last */
     bool has_at, picture;
     bool spread; /* low and high are those of the ranks */
-    bool plain; /* no terminal: numbers instead of pictures */
+    bool plain;  /* no terminal: numbers instead of pictures */
     canvas canvas;
 } page;
 

@@ -428,8 +428,9 @@ bool show_json(const page *p) {
         print_json_text(info.name);
         printf(",\"state\":\"%s\",\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,\"dropped\":%lld,"
                "\"signals\":[",
-               info.events ? info.format : td_run_state_name(info.state), (long long)info.last_epoch,
-               (long long)info.last_step, (long long)info.bytes, (long long)info.dropped);
+               info.events ? info.format : td_run_state_name(info.state),
+               (long long)info.last_epoch, (long long)info.last_step, (long long)info.bytes,
+               (long long)info.dropped);
         size_t count = td_run_signal_count(p->runs[i]);
         bool first = true;
         for (size_t k = 0; k < count; k++) {

@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 static const char help[] =
-    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open] [--write]\n"
+    "tapedeck view [FOLDER | URL] [--port N] [--host H] [--no-open] [--write]\n"
     "\n"
     "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
     "a\n"
     "browser, live while they train. Prints the page's address, opens it, and serves until "
     "Ctrl-C.\n"
+    "\n"
+    "With the URL of a team's database (postgresql://…, or --store URL), the runs in it.\n"
     "\n"
     "The page is for you alone: it is at 127.0.0.1, and answers only with the token that its "
     "address\n"
@@ -109,10 +111,11 @@ static int serve_folder(const char *folder, const td_viewer_options *options, bo
 }
 
 static int run_view(int count, char **arguments) {
-    const char *port = NULL;
+    const char *port = NULL, *store = NULL;
     td_viewer_options options = {.size = sizeof options};
     bool no_open = false;
     const option table[] = {{.name = "port", .text = &port},
+                            {.name = "store", .text = &store},
                             {.name = "host", .text = &options.host},
                             {.name = "no-open", .flag = &no_open},
                             {.name = "write", .flag = &options.write}};
@@ -120,7 +123,7 @@ static int run_view(int count, char **arguments) {
         return EXIT_USAGE;
     }
     int64_t number = 0;
-    if (count > 1) {
+    if (count + (store != NULL) > 1) {
         return misuse(&command_view, "expected one FOLDER");
     }
     bool any_port = port && strcmp(port, "0") == 0;
@@ -128,7 +131,7 @@ static int run_view(int count, char **arguments) {
         return misuse(&command_view, "--port is a number from 0 to 65535");
     }
     options.port = any_port ? TD_ANY_PORT : (int)number;
-    return serve_folder(count ? arguments[0] : "runs", &options, !no_open);
+    return serve_folder(store ? store : count ? arguments[0] : "runs", &options, !no_open);
 }
 
 const command command_view = {

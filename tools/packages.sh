@@ -12,7 +12,7 @@ for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev li
 for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
-    binutils valgrind"
+    binutils valgrind libpq-dev postgresql"
 for_interop="binutils python3 python3-dev python3-venv nodejs npm chromium chromium-driver"
 for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"
 for_fuzz="clang libclang-rt-dev"

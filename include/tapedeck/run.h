@@ -262,6 +262,10 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
                                                     const td_run_finding *findings, size_t count,
                                                     td_error *error);
 
+/* The folder that has the run's tensors and other files: its own, also of a run in a database that this machine wrote.
+ * TD_NOT_FOUND when they are on another machine, or out is too small. */
+TD_API TD_NODISCARD td_status td_run_files(td_run *run, char *out, size_t size, td_error *error);
+
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
 typedef struct td_compare_options {

@@ -134,14 +134,9 @@ static bool connect_until(connection *c, double until, td__pg_problem *problem) 
 /* A server that vanishes without a word is noticed. What stands in front of the URL can be changed by it. */
 static void *open_connection(const char *url, const char *password, double seconds,
                              td__pg_problem *problem) {
-    static const char *const keywords[] = {"keepalives_idle",
-                                           "keepalives_interval",
-                                           "tcp_user_timeout",
-                                           "fallback_application_name",
-                                           "dbname",
-                                           "client_encoding",
-                                           "password",
-                                           NULL};
+    static const char *const keywords[] = {
+        "keepalives_idle", "keepalives_interval", "tcp_user_timeout", "fallback_application_name",
+        "dbname",          "client_encoding",     "password",         NULL};
     const char *const values[] = {"15", "5", "30000", "tapedeck", url, "UTF8", password, NULL};
     char *reason = NULL;
     PQconninfoOption *parsed = PQconninfoParse(url, &reason);
@@ -267,19 +262,6 @@ static bool finish_copy(void *handle, double seconds, td__pg_problem *problem) {
     return flush_all(c, until, problem) && read_results(c, until, NULL, NULL, problem);
 }
 
-static bool was_notified(void *handle, double seconds) {
-    connection *c = handle;
-    bool found = false;
-    if (!wait_for(c, POLLIN, seconds_now() + seconds) || !PQconsumeInput(c->pg)) {
-        c->broken |= PQstatus(c->pg) != CONNECTION_OK;
-        return false;
-    }
-    for (PGnotify *one; (one = PQnotifies(c->pg)) != NULL; PQfreemem(one)) {
-        found = true;
-    }
-    return found;
-}
-
 /* What the plugin exports. */
 TD_API extern const td__pg_driver td_postgresql_plugin;
 const td__pg_driver td_postgresql_plugin = {
@@ -289,6 +271,5 @@ const td__pg_driver td_postgresql_plugin = {
     .run = run_statement,
     .put = put_bytes,
     .finish = finish_copy,
-    .notified = was_notified,
     .usable = is_usable,
 };

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +34,10 @@ static int open_in(td_run *run, const char *file, int64_t *size, td_error *error
     struct stat about;
     bool inside = *file && *file != '/' && !leads_up(file);
     char there[PATH_ROOM];
-    if (inside && run->remote && td__remote_folder(run, there, sizeof there, error)) {
+    if (inside && td_run_files(run, there, sizeof there, error)) {
         return -1;
     }
-    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->remote ? there : run->folder,
-                                    file) >= sizeof path) {
+    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", there, file) >= sizeof path) {
         td_error_set(error, TD_INVALID, "%s is no file of the run", file);
         return -1;
     }
@@ -186,19 +184,4 @@ td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_erro
     close(opened);
     *size = (size_t)bytes;
     return status;
-}
-
-/* nftw has no argument for its function. */
-static _Thread_local int64_t bytes_found;
-
-static int add_bytes(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)path, (void)place;
-    bytes_found += kind == FTW_F ? about->st_size : 0;
-    return 0;
-}
-
-int64_t td__folder_bytes(const char *folder) {
-    bytes_found = 0;
-    (void)nftw(folder, add_bytes, 16, FTW_PHYS);
-    return bytes_found;
 }

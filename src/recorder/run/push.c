@@ -177,12 +177,12 @@ td_status td_run_push(const char *from, const char *to, const td_export_options 
         break;
     }
     if (status && !local.status) {
-        status = td_error_set(&local, status,
-                              status == TD_MEMORY
-                                  ? "out of memory"
-                                  : "%s: expected mlflow:FOLDER, wandb-offline:FOLDER, "
-                                    "tensorboard:FOLDER or the URL of a database",
-                              to);
+        status =
+            td_error_set(&local, status,
+                         status == TD_MEMORY ? "out of memory"
+                                             : "%s: expected mlflow:FOLDER, wandb-offline:FOLDER, "
+                                               "tensorboard:FOLDER or the URL of a database",
+                         to);
     }
     if (!status && exported) {
         td__options_give(exported, &push->done, sizeof push->done);

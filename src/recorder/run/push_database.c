@@ -21,8 +21,8 @@ static td_status send_store(td__push *push, td__store *store, const char *part, 
     char id[TD__RUN_ID], folder[TD__PUSH_PATH];
     char *full = realpath(push->info.folder, NULL);
     td__sender *sender = td__calloc(1, sizeof *sender);
-    (void)snprintf(folder, sizeof folder, "%s%s%s", full ? full : push->info.folder, *part ? "/" : "",
-                   part);
+    (void)snprintf(folder, sizeof folder, "%s%s%s", full ? full : push->info.folder,
+                   *part ? "/" : "", part);
     free(full); // NOLINT: realpath's own
     td_status status = sender ? td__sender_id(store, push->info.events ? folder : "", id, error)
                               : td_error_set(error, TD_MEMORY, "out of memory");

@@ -61,7 +61,12 @@ static bool is_this_run(td_run *run, const char *folder) {
     return same;
 }
 
-td_status td__remote_folder(td_run *run, char *out, size_t size, td_error *error) {
+td_status td_run_files(td_run *run, char *out, size_t size, td_error *error) {
+    if (!run->remote) {
+        return (size_t)snprintf(out, size, "%s", run->folder) < size
+                   ? TD_OK
+                   : td_error_set(error, TD_NOT_FOUND, "%s: the name is too long", run->folder);
+    }
     const td__remote *about = run->store ? run->store->remote : NULL;
     const char *folder = about ? about->folder : "";
     if (!run->here) {

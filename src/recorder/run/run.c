@@ -272,9 +272,10 @@ static td_status begin_remote(td_run *run, const char *place, td_error *error) {
     char url[TD__URL_ROOM], name[TD__URL_ROOM];
     td_status status = td__url_take(place, url, name, error);
     if (!status && !*name) {
-        return td_error_set(error, TD_NOT_FOUND,
-                            "%s is a database: a run in it is %s#NAME; `tapedeck runs %s` lists them",
-                            url, url, url);
+        return td_error_set(
+            error, TD_NOT_FOUND,
+            "%s is a database: a run in it is %s#NAME; `tapedeck runs %s` lists them", url, url,
+            url);
     }
     const char *slash = strrchr(name, '/'), *hash = strchr(place, '#');
     run->remote = true;
@@ -282,12 +283,7 @@ static td_status begin_remote(td_run *run, const char *place, td_error *error) {
     run->name = status ? NULL : td__strdup(slash ? slash + 1 : name);
     if (!status && run->folder && run->name) {
         (void)sprintf(run->folder, "%s%s", url, hash); // NOLINT: it has the room
-        char **parts;
-        size_t count = 0;
-        status = slash ? TD_OK : td__remote_parts(run->folder, &parts, &count, error);
-        run->ranks = count > 0;
-        td__remote_free(count ? parts : NULL, count);
-        return status;
+        return td__ranks_select_remote(run, error);
     }
     return status ? status : td_error_set(error, TD_MEMORY, "out of memory for a run");
 }

@@ -94,8 +94,6 @@ td_status td__remote_find(const char *url, td_folder_function *each, void *user,
  * none when one process wrote it. */
 td_status td__remote_parts(const char *place, char ***parts, size_t *count, td_error *error);
 void td__remote_free(char **parts, size_t count);
-/* The run's own folder, where this machine has it; otherwise an error that says where it is. */
-td_status td__remote_folder(td_run *run, char *out, size_t size, td_error *error);
 
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */
 
@@ -106,8 +104,6 @@ td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_v
 td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_error *error);
 /* The rows of the data set that record `index` of an NPY file is about; NULL when not known. */
 const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index, int64_t count);
-/* Bytes of all files below. */
-int64_t td__folder_bytes(const char *folder);
 
 /* ---- Event files (import.c) ----------------------------------------------------------------- */
 

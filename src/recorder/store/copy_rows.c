@@ -79,8 +79,8 @@ td_status td__store_copy(td__store *from, td__store *to, td_error *error) {
     td_status status = TD_OK;
     for (size_t i = 0; i < TD__PG_TABLES && !status; i++) {
         const td__pg_table *table = &td__pg_tables[i];
-        status = copy_source(from, table->source, table->table, 0, types[table->table], &batch,
-                             error);
+        status =
+            copy_source(from, table->source, table->table, 0, types[table->table], &batch, error);
     }
     for (size_t i = 0; i < TD__PG_SERIES && !status; i++) {
         const td__pg_series *series = &td__pg_all_series[i];

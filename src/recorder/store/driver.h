@@ -32,8 +32,6 @@ typedef struct td__pg_driver {
     bool (*put)(void *connection, const void *bytes, size_t size, double seconds,
                 td__pg_problem *problem);
     bool (*finish)(void *connection, double seconds, td__pg_problem *problem);
-    /* Whether something was notified on a channel that the connection listens to; waits so long for it. */
-    bool (*notified)(void *connection, double seconds);
     /* False once nothing more can be done with it. */
     bool (*usable)(const void *connection);
 } td__pg_driver;

@@ -23,18 +23,20 @@ static const struct {
     [NOTES] = {TD__RUN_NOTES,
                "SELECT n.run, n.key, n.value FROM tapedeck.note n WHERE n.kind = 'run' AND n.run IN"
                " (SELECT r.id" OF_RUNS ") ORDER BY n.run, n.key COLLATE \"C\""},
-    [SETTINGS] = {TD__EXPERIMENT,
-                  "SELECT n.run, n.key, n.value FROM tapedeck.note n WHERE n.kind = 'experiment' AND"
-                  " n.run IN (SELECT r.id" OF_RUNS ") ORDER BY n.run, n.key COLLATE \"C\""},
-    [METRICS] = {TD__METRICS,
-                 "SELECT r.id, m.* FROM tapedeck.run r CROSS JOIN LATERAL (SELECT " METRIC_COLUMNS
-                 " FROM (SELECT g.* FROM tapedeck.signal g WHERE g.run = r.id AND g.name IN ('loss',"
-                 " 'val_loss', 'accuracy', 'val_accuracy') UNION (SELECT g.* FROM tapedeck.signal g"
-                 " WHERE g.run = r.id AND g.kind <> 'system' AND NOT (g.kind = 'metric' AND"
-                 " g.better IS NULL) AND EXISTS (SELECT FROM tapedeck.summary s WHERE s.run = r.id"
-                 " AND s.signal = g.id) ORDER BY g.id LIMIT 8)) g JOIN tapedeck.summary s"
-                 " ON s.run = r.id AND s.signal = g.id ORDER BY g.id) m"
-                 " WHERE r.part = '' AND ($1 = '' OR r.name = $1) ORDER BY r.id"},
+    [SETTINGS] =
+        {TD__EXPERIMENT,
+         "SELECT n.run, n.key, n.value FROM tapedeck.note n WHERE n.kind = 'experiment' AND"
+         " n.run IN (SELECT r.id" OF_RUNS ") ORDER BY n.run, n.key COLLATE \"C\""},
+    [METRICS] =
+        {TD__METRICS,
+         "SELECT r.id, m.* FROM tapedeck.run r CROSS JOIN LATERAL (SELECT " METRIC_COLUMNS
+         " FROM (SELECT g.* FROM tapedeck.signal g WHERE g.run = r.id AND g.name IN ('loss',"
+         " 'val_loss', 'accuracy', 'val_accuracy') UNION (SELECT g.* FROM tapedeck.signal g"
+         " WHERE g.run = r.id AND g.kind <> 'system' AND NOT (g.kind = 'metric' AND"
+         " g.better IS NULL) AND EXISTS (SELECT FROM tapedeck.summary s WHERE s.run = r.id"
+         " AND s.signal = g.id) ORDER BY g.id LIMIT 8)) g JOIN tapedeck.summary s"
+         " ON s.run = r.id AND s.signal = g.id ORDER BY g.id) m"
+         " WHERE r.part = '' AND ($1 = '' OR r.name = $1) ORDER BY r.id"},
     [LAST_STEPS] = {TD__STEPS,
                     "SELECT r.id, c.\"last\", c.epoch[c.count], c.wall_time[c.count]"
                     " FROM tapedeck.run r CROSS JOIN LATERAL (SELECT * FROM tapedeck.step_chunk c"
@@ -122,8 +124,8 @@ td_status td__listing_open(const char *place, bool summaries, td__listing **open
     status = status ? status : td__pg_ask(listing->pg, sql, 1, values, &listing->runs, error);
     status = status ? status : list_names(listing, error);
     for (int i = 0; i < PREFETCHED && !status && summaries; i++) {
-        status = td__pg_ask(listing->pg, prefetched[i].sql, 1, values, &listing->prefetched[i],
-                            error);
+        status =
+            td__pg_ask(listing->pg, prefetched[i].sql, 1, values, &listing->prefetched[i], error);
     }
     listing->summaries = summaries;
     if (status) {

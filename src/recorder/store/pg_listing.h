@@ -12,8 +12,16 @@ bool td__pg_listed(const td__listing *listing, size_t index, const td__query *qu
 #define TD__PG_RUN_COLUMNS                                                                         \
     "r.id, r.schema, coalesce(r.seen > now() - interval '60 s', false) AND r.writer IS NOT NULL,"  \
     " r.bytes, r.folder, r.name, r.part"
-enum { TD__PG_RUN_ID, TD__PG_RUN_SCHEMA, TD__PG_RUN_WRITING, TD__PG_RUN_BYTES, TD__PG_RUN_FOLDER,
-       TD__PG_RUN_NAME, TD__PG_RUN_PART, TD__PG_RUN_CELLS };
+enum {
+    TD__PG_RUN_ID,
+    TD__PG_RUN_SCHEMA,
+    TD__PG_RUN_WRITING,
+    TD__PG_RUN_BYTES,
+    TD__PG_RUN_FOLDER,
+    TD__PG_RUN_NAME,
+    TD__PG_RUN_PART,
+    TD__PG_RUN_CELLS
+};
 /* Takes the shared connection over when it succeeds. */
 td_status td__pg_store_make(td__pg *pg, const td__pg_answer *runs, size_t row, td__store **store,
                             td_error *error);

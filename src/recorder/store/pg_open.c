@@ -32,8 +32,8 @@ td_status td__pg_store_make(td__pg *pg, const td__pg_answer *runs, size_t row, t
 }
 
 td_status td__pg_read(const char *place, td__store **store, td_error *error) {
-    static const char sql[] = "SELECT " TD__PG_RUN_COLUMNS
-                              " FROM tapedeck.run r WHERE r.name = $1 AND r.part = $2";
+    static const char sql[] =
+        "SELECT " TD__PG_RUN_COLUMNS " FROM tapedeck.run r WHERE r.name = $1 AND r.part = $2";
     char url[TD__URL_ROOM], run[TD__URL_ROOM];
     td_status status = td__url_take(place, url, run, error);
     td__pg *pg = NULL;

@@ -110,7 +110,7 @@ static void select_tensors(rows *r) {
                    "SELECT step, form, file, record FROM tapedeck.tensor WHERE run = $1"
                    " AND signal = $2%s AND step BETWEEN $3 AND $4"
                    " ORDER BY step%s, form COLLATE \"C\", file COLLATE \"C\", record LIMIT $5",
-                   !form                         ? ""
+                   !form                        ? ""
                    : strcmp(form, "image") == 0 ? " AND form = 'image'"
                                                 : " AND form = 'tensor'",
                    r->query.backwards ? " DESC" : "");
@@ -155,8 +155,8 @@ static td__rows *select_rows(td__store *base, const td__query *query, td_error *
     r->store = store;
     r->query = *query;
     r->answer = &r->own;
-    if (store->listing && td__pg_listed(store->listing, store->listed, query, &r->answer, &r->at,
-                                        &r->end)) {
+    if (store->listing &&
+        td__pg_listed(store->listing, store->listed, query, &r->answer, &r->at, &r->end)) {
         r->asked = true;
         r->shift = 1;
         return &r->base;
@@ -228,10 +228,7 @@ static td_status ask(rows *r, td_error *error) {
                                   td__pg_number(last, r->series ? r->before : r->last),
                                   after,
                                   few ? "1" : "16"};
-    int count = r->series                        ? 6
-                : r->query.ends                  ? 1
-                : r->query.source == TD__TENSORS ? 5
-                                                 : 1;
+    int count = r->series ? 6 : r->query.ends ? 1 : r->query.source == TD__TENSORS ? 5 : 1;
     r->at = 0;
     td_status status = td__pg_ask(r->store->pg, r->sql, count, values, &r->own, error);
     r->end = status ? 0 : r->own.count;
@@ -243,16 +240,15 @@ static td_status ask(rows *r, td_error *error) {
 /* ---- Chunks --------------------------------------------------------------------------------- */
 
 static td_status damaged(const rows *r, td_error *error) {
-    return td_error_set(error, TD_FORMAT, "%s: a chunk of tapedeck.%s is damaged", r->store->pg->url,
-                        r->series->name);
+    return td_error_set(error, TD_FORMAT, "%s: a chunk of tapedeck.%s is damaged",
+                        r->store->pg->url, r->series->name);
 }
 
 static bool read_steps(rows *r, const td__pg_cell *array, int64_t first, int64_t every) {
     for (size_t i = 0; i < r->count; i++) {
         int64_t offset;
-        if (array->length < 0 &&
-            (every < 1 || __builtin_mul_overflow((int64_t)i, every, &offset) ||
-             __builtin_add_overflow(first, offset, &r->steps[i]))) {
+        if (array->length < 0 && (every < 1 || __builtin_mul_overflow((int64_t)i, every, &offset) ||
+                                  __builtin_add_overflow(first, offset, &r->steps[i]))) {
             return false;
         }
     }
@@ -375,7 +371,7 @@ static int64_t get_integer(td__rows *base, int column) {
         td__pg_cell inf = cell_at(r, 3, &type);
         int64_t sum;
         return __builtin_add_overflow(td__pg_integer(&cell), td__pg_integer(&inf), &sum) ? INT64_MAX
-                                                                                        : sum;
+                                                                                         : sum;
     }
     return type == 't' ? (cell.data ? strtoll(cell.data, NULL, 10) : 0) : td__pg_integer(&cell);
 }

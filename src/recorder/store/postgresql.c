@@ -16,8 +16,8 @@ static const td__pg_driver *driver;
 static td_error missing;
 
 static void load(void) {
-    const td__pg_driver *found =
-        td__plugin_symbol("postgresql", "td_postgresql_plugin", "libpq (Debian: libpq-dev)", &missing);
+    const td__pg_driver *found = td__plugin_symbol("postgresql", "td_postgresql_plugin",
+                                                   "libpq (Debian: libpq-dev)", &missing);
     if (found && strcmp(found->version, td_version()) != 0) {
         (void)td_error_set(&missing, TD_UNSUPPORTED,
                            "libtapedeck-postgresql.so is of another version of tapedeck");
@@ -138,15 +138,18 @@ td_status td__pg_reopen(td__pg *pg, td_error *error) {
     return status;
 }
 
-td_status td__pg_open(const char *url, bool writes, td__pg **opened, td_error *error) {
+td_status td__pg_available(td_error *error) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, load);
-    if (!driver) {
-        return td_error_set(error, missing.status, "%s", missing.text);
-    }
-    td__pg *pg = td__calloc(1, sizeof *pg);
+    return driver ? TD_OK : td_error_set(error, missing.status, "%s", missing.text);
+}
+
+td_status td__pg_open(const char *url, bool writes, td__pg **opened, td_error *error) {
+    td_status available = td__pg_available(error);
+    td__pg *pg = available ? NULL : td__calloc(1, sizeof *pg);
     if (!pg) {
-        return td_error_set(error, TD_MEMORY, "out of memory for a connection");
+        return available ? available
+                         : td_error_set(error, TD_MEMORY, "out of memory for a connection");
     }
     pg->driver = driver;
     pg->writes = writes;

@@ -33,6 +33,8 @@ typedef struct td__pg {
  * database has no runs, TD_INVALID when the server refuses the user. */
 TD_NODISCARD td_status td__pg_open(const char *url, bool writes, td__pg **pg, td_error *error);
 void td__pg_close(td__pg *pg); /* accepts NULL */
+/* TD_UNSUPPORTED without the plugin. */
+TD_NODISCARD td_status td__pg_available(td_error *error);
 /* Connects again after the connection has failed. */
 TD_NODISCARD td_status td__pg_reopen(td__pg *pg, td_error *error);
 /* The process's connection for reading from this URL, to be given back. It is used under its lock. */
@@ -64,7 +66,7 @@ typedef struct td__pg_answer {
     struct {
         size_t start;
         int length;
-    } *cells;
+    } * cells;
     size_t cell_count, cell_capacity;
     int columns;
     size_t count; /* rows */

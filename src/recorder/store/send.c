@@ -28,12 +28,8 @@ td_status td__sender_id(td__store *from, const char *place, char id[TD__RUN_ID],
     static const td__source sources[] = {TD__RUN_NOTES, TD__ENVIRONMENT, TD__STEPS};
     static const char *const keys[] = {"started", "name", "host", "pid", "command", "mesh"};
     uint64_t hashes[2] = {TD__HASH_START, 1};
-    bool started = false;
     hash_row(hashes, place);
     for (size_t i = 0; i < TD__COUNT(sources); i++) {
-        if (sources[i] == TD__STEPS && started) {
-            break;
-        }
         td__rows *rows = from->class->select(from, &(td__query){.source = sources[i]}, error);
         if (!rows) {
             return TD_FORMAT;
@@ -43,8 +39,8 @@ td_status td__sender_id(td__store *from, const char *place, char id[TD__RUN_ID],
         while ((next = td__rows_next(rows, error)) > 0) {
             if (sources[i] == TD__STEPS) {
                 char first[64];
-                (void)snprintf(first, sizeof first, "%lld %.6f", (long long)td__rows_integer(rows, 0),
-                               td__rows_real(rows, 2));
+                (void)snprintf(first, sizeof first, "%lld %.6f",
+                               (long long)td__rows_integer(rows, 0), td__rows_real(rows, 2));
                 hash_row(hashes, first);
                 continue;
             }
@@ -52,7 +48,6 @@ td_status td__sender_id(td__store *from, const char *place, char id[TD__RUN_ID],
             for (size_t k = 0; key && k < TD__COUNT(keys); k++) {
                 const char *value = strcmp(key, keys[k]) == 0 ? td__rows_text(rows, 1, NULL) : NULL;
                 hash_row(hashes, value ? value : "");
-                started |= value && k == 0;
             }
             if (key && strcmp(key, "store.id") == 0 && sources[i] == TD__RUN_NOTES) {
                 const char *noted = td__rows_text(rows, 1, NULL);
@@ -124,16 +119,16 @@ static td_status take_name(td__sender *s, const td__sent_run *run, td_error *err
         taken = !status && td__pg_integer(&cell) > 0;
     }
     td__pg_answer_release(&answer);
-    return status || taken ? status
-                           : td_error_set(error, TD_EXISTS, "too many runs are called %s", run->name);
+    return status || taken
+               ? status
+               : td_error_set(error, TD_EXISTS, "too many runs are called %s", run->name);
 }
 
 static td_status find_run(td__sender *s, const td__sent_run *run, bool *found, td_error *error) {
     td__pg_answer answer = {0};
     const char *const values[] = {run->id};
-    td_status status =
-        td__pg_run(s->pg, "SELECT id, name FROM tapedeck.run WHERE uuid = $1", 1, values,
-                   td__pg_keep, &answer, error);
+    td_status status = td__pg_run(s->pg, "SELECT id, name FROM tapedeck.run WHERE uuid = $1", 1,
+                                  values, td__pg_keep, &answer, error);
     *found = !status && answer.count > 0;
     if (*found) {
         td__pg_cell id = td__pg_cell_of(&answer, 0, 0);
@@ -160,10 +155,9 @@ static td_status register_run(td__sender *s, const td__sent_run *run, td_error *
                                  " VALUES($1, $2, $3, $4) ON CONFLICT DO NOTHING",
                                  4, values, NULL, NULL, error);
     status = status ? status : find_run(s, run, &found, error);
-    return status || found
-               ? status
-               : td_error_set(error, TD_EXISTS, "%s has another run '%s%s%s'", s->pg->url, s->name,
-                              *run->part ? "/" : "", run->part);
+    return status || found ? status
+                           : td_error_set(error, TD_EXISTS, "%s has another run '%s%s%s'",
+                                          s->pg->url, s->name, *run->part ? "/" : "", run->part);
 }
 
 td_status td__sender_open(td__sender *s, const char *url, const td__sent_run *run,
@@ -173,8 +167,7 @@ td_status td__sender_open(td__sender *s, const char *url, const td__sent_run *ru
     }
     s->known = s->ours = false;
     memset(s->has_digest, 0, sizeof s->has_digest);
-    td_status status =
-        s->pg ? td__pg_reopen(s->pg, error) : td__pg_open(url, true, &s->pg, error);
+    td_status status = s->pg ? td__pg_reopen(s->pg, error) : td__pg_open(url, true, &s->pg, error);
     return status ? status : register_run(s, run, error);
 }
 
@@ -205,7 +198,8 @@ static td_status refuse(td__sender *s, const char *writer, td_error *error) {
     char host[64], process[24];
     size_t length = strcspn(writer, " ");
     (void)snprintf(host, sizeof host, "%.*s", (int)(length < 63 ? length : 63), writer);
-    (void)snprintf(process, sizeof process, "%.*s", (int)strcspn(writer + length + !!writer[length], " "),
+    (void)snprintf(process, sizeof process, "%.*s",
+                   (int)strcspn(writer + length + !!writer[length], " "),
                    writer + length + !!writer[length]);
     return td_error_set(error, TD_BUSY, "%s#%s is being written by process %s on %s", s->pg->url,
                         s->name, process, host);
@@ -275,17 +269,15 @@ static td_status gather_table(td__sender *s, td__store *from, const td__pg_table
 /* Signals that are there stay there: chunks refer to them. */
 static const char *const replace_signals[] = {
     "CREATE TEMP TABLE IF NOT EXISTS tapedeck_signal AS SELECT * FROM tapedeck.signal LIMIT 0",
-    "TRUNCATE pg_temp.tapedeck_signal",
-    NULL, /* here the rows are copied */
+    "TRUNCATE pg_temp.tapedeck_signal", NULL, /* here the rows are copied */
     "INSERT INTO tapedeck.signal AS s SELECT * FROM pg_temp.tapedeck_signal ON CONFLICT (run, id)"
     " DO UPDATE SET name = excluded.name, raw = excluded.raw, kind = excluded.kind,"
     " layer = excluded.layer, parameter = excluded.parameter, \"position\" = excluded.\"position\","
     " batched = excluded.batched, better = excluded.better, units = excluded.units,"
     " rank = excluded.rank, layout = excluded.layout, sequence = excluded.sequence,"
     " placement = excluded.placement"};
-static const char delete_signals[] =
-    "DELETE FROM tapedeck.signal s WHERE s.run = $1 AND NOT EXISTS"
-    " (SELECT FROM pg_temp.tapedeck_signal t WHERE t.id = s.id)";
+static const char delete_signals[] = "DELETE FROM tapedeck.signal s WHERE s.run = $1 AND NOT EXISTS"
+                                     " (SELECT FROM pg_temp.tapedeck_signal t WHERE t.id = s.id)";
 
 static td_status send_signals(td__sender *s, td_error *error) {
     td_status status = TD_OK;
@@ -335,13 +327,14 @@ static td_status send_table(td__sender *s, td__store *from, size_t index, td_err
 static td_status read_digests(td__sender *s, td_error *error) {
     td__pg_answer answer = {0};
     const char *const values[] = {s->run};
-    td_status status = td__pg_run(s->pg, "SELECT kind, digest FROM tapedeck.state WHERE run = $1", 1,
-                                  values, td__pg_keep, &answer, error);
+    td_status status = td__pg_run(s->pg, "SELECT kind, digest FROM tapedeck.state WHERE run = $1",
+                                  1, values, td__pg_keep, &answer, error);
     memset(s->has_digest, 0, sizeof s->has_digest);
     for (size_t row = 0; row < answer.count && !status; row++) {
         for (size_t i = 0; i < TD__PG_TABLES; i++) {
             const td__pg_table *table = &td__pg_tables[i];
-            if (strcmp(td__pg_word(&answer, row, 0), table->kind ? table->kind : table->name) == 0) {
+            if (strcmp(td__pg_word(&answer, row, 0), table->kind ? table->kind : table->name) ==
+                0) {
                 td__pg_cell digest = td__pg_cell_of(&answer, row, 1);
                 s->digests[i] = td__pg_integer(&digest);
                 s->has_digest[i] = true;
@@ -387,8 +380,8 @@ static td_status send_all(td__sender *s, td__store *from, const td__changes *cha
     td_status status = changes ? TD_OK : list_signals(from, &signals, &count, error);
     for (size_t i = 0; i < TD__PG_TABLES && !status; i++) {
         bool wanted = !changes || changes->tables[td__pg_tables[i].table];
-        status = wanted && !is_missing(from, &td__pg_tables[i]) ? send_table(s, from, i, error)
-                                                                : TD_OK;
+        status =
+            wanted && !is_missing(from, &td__pg_tables[i]) ? send_table(s, from, i, error) : TD_OK;
     }
     for (size_t i = 0; i < TD__PG_SERIES && !status; i++) {
         const td__pg_series *series = &td__pg_all_series[i];

@@ -33,8 +33,8 @@ typedef struct td__sent_run {
 } td__sent_run;
 
 /* Connects and finds the run there, or registers it. */
-TD_NODISCARD td_status td__sender_open(td__sender *sender, const char *url,
-                                       const td__sent_run *run, td_error *error);
+TD_NODISCARD td_status td__sender_open(td__sender *sender, const char *url, const td__sent_run *run,
+                                       td_error *error);
 /* Sends what has changed; NULL: whatever differs. live: this process goes on writing the run. TD_BUSY when another process
  * writes it. */
 TD_NODISCARD td_status td__sender_send(td__sender *sender, td__store *from, td__changes *changes,

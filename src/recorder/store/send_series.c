@@ -202,10 +202,10 @@ static td_status run_with_list(td__sender *s, const char *sql, const starts *lis
                                td__pg_answer *answer, td_error *error) {
     char *signals = list_text(list, false), *steps = list_text(list, true);
     const char *const values[] = {s->run, signals, steps};
-    td_status status = signals && steps
-                           ? td__pg_run(s->pg, sql, 3, values, answer ? td__pg_keep : NULL, answer,
-                                        error)
-                           : td_error_set(error, TD_MEMORY, "out of memory for a statement");
+    td_status status =
+        signals && steps
+            ? td__pg_run(s->pg, sql, 3, values, answer ? td__pg_keep : NULL, answer, error)
+            : td_error_set(error, TD_MEMORY, "out of memory for a statement");
     td__free(signals);
     td__free(steps);
     return status;
@@ -283,12 +283,13 @@ static td_status send_chunk(void *user, const chunk *c, bool *go_on, td_error *e
 
 static void name_columns(sending *m) {
     bool scalars = m->series->source == TD__SCALARS;
-    int used = snprintf(m->table, sizeof m->table,
-                        "tapedeck.%s(run, signal, \"first\", \"last\", every, count, digest, step%s",
-                        m->series->name, scalars ? ", min, max, mean" : "");
+    int used =
+        snprintf(m->table, sizeof m->table,
+                 "tapedeck.%s(run, signal, \"first\", \"last\", every, count, digest, step%s",
+                 m->series->name, scalars ? ", min, max, mean" : "");
     for (int i = 0; i < m->series->columns; i++) {
-        used += snprintf(m->table + used, sizeof m->table - (size_t)used, ", %s",
-                         m->series->names[i]);
+        used +=
+            snprintf(m->table + used, sizeof m->table - (size_t)used, ", %s", m->series->names[i]);
     }
     (void)snprintf(m->table + used, sizeof m->table - (size_t)used, ")");
 }
@@ -313,7 +314,7 @@ td_status td__send_series(td__sender *s, td__store *from, const td__pg_series *s
     bool steps = series->source == TD__STEPS;
     char sql[256];
     td__rows *rows = from->class->select(from, &(td__query){.source = series->source}, error);
-    td_status status = !rows ? TD_FORMAT
+    td_status status = !rows     ? TD_FORMAT
                        : changes ? list_changes(changes, series->table, &list, error)
                                  : find_differences(s, rows, series, steps ? &none : signals,
                                                     steps ? 1 : count, &list, error);

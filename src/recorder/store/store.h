@@ -76,7 +76,8 @@ typedef struct td__query {
     const char *form;   /* of TD__TENSORS: "tensor" or "image" only (NULL: both) */
     /* Of a run that several processes wrote (run/ranks.h): */
     int64_t rank; /* only this rank's, plus 1 (0: all) */
-    bool spread;  /* of TD__SCALARS, and TD__STATISTICS of a column: the columns are td__spread_column */
+    bool
+        spread; /* of TD__SCALARS, and TD__STATISTICS of a column: the columns are td__spread_column */
 } td__query;
 
 /* A step's values over the ranks. NaN is not counted in mean, least and greatest; a rank is -1 when there is none. */
@@ -128,10 +129,11 @@ typedef struct td__remote {
 
 struct td__store {
     const td__store_class *class;
-    const td__remote *remote; /* of a database; NULL: run.db in the run's folder */
-    bool slow;      /* a commit waits for a server: fewer of them */
-    int version;    /* that it was written in; 0: not known */
-    int generation; /* changes when the store has replaced its files by itself */
+    const td__remote *remote;    /* of a database; NULL: run.db in the run's folder */
+    struct td__changes *changes; /* gets what is committed (changes.h); NULL: nobody wants it */
+    bool slow;                   /* a commit waits for a server: fewer of them */
+    int version;                 /* that it was written in; 0: not known */
+    int generation;              /* changes when the store has replaced its files by itself */
     /* Of one that is not trusted: until when it may be read, in the thread's processor time
      * (td__cpu_seconds); what takes longer ends with an error. 0: as long as its size allows. */
     double cpu_until;
@@ -181,6 +183,8 @@ TD_NODISCARD td_status td__store_read(const char *place, bool writing, td__store
 /* A private store that is deleted when it is closed. */
 TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
 
+/* Bytes of all files of a folder and below. */
+int64_t td__folder_bytes(const char *folder);
 /* Copies a run into a store that has none. */
 TD_NODISCARD td_status td__store_copy(td__store *from, td__store *to, td_error *error);
 

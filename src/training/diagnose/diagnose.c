@@ -8,6 +8,7 @@
 #include "base/words.h"
 #include "deck/glob.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,8 +195,10 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     }
     td_run_info info = {.size = sizeof info};
     td_run_about(of->history->run, &info);
-    of->folder = td__keep(of, info.folder);
-    of->path = td__say(of, "%s/experiment.yaml", info.folder);
+    char files[PATH_MAX];
+    bool here = td_run_files(of->history->run, files, sizeof files, NULL) == TD_OK;
+    of->folder = td__keep(of, here ? files : info.folder);
+    of->path = td__say(of, "%s/experiment.yaml", of->folder);
     td__loop_read(of);
     if (!info.events) {
         open_experiment(of);

@@ -156,7 +156,8 @@ td_status td__route_heat(td__call *call, td_error *error) {
     if (status) {
         return status;
     }
-    td__heat_row g = {.columns = (size_t)td__call_number(call, "columns", 1, TD__MAX_HEAT_COLUMNS, 256)};
+    td__heat_row g = {.columns =
+                          (size_t)td__call_number(call, "columns", 1, TD__MAX_HEAT_COLUMNS, 256)};
     g.first = td__call_number(call, "from", INT64_MIN / 2, INT64_MAX / 2, 0);
     g.last = td__call_number(call, "to", g.first, INT64_MAX / 2, g.first);
     window w = {.first = g.first, .last = g.last, .statistic = statistic, .max = 4 * g.columns};
