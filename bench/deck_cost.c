@@ -50,7 +50,7 @@ static td_deck *open_deck(const char *folder) {
 }
 
 static void close_deck(td_deck *deck) {
-    td__folder_disclaim(td_deck_folder(deck));
+    (void)td__folder_remove(td_deck_folder(deck));
     td_error error = {0};
     if (td_deck_close(deck, &error) != TD_OK) {
         fprintf(stderr, "%s\n", error.text);
@@ -224,6 +224,6 @@ int main(void) {
     for (int t = 0; t < TENSORS; t++) {
         free(data[t]);
     }
-    td__folder_disclaim(folder);
+    (void)td__folder_remove(folder);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* tapedeck layers, losses, metrics, optimizers, schedules, initializers, activations: what there is. */
+/* tapedeck list: the layers, losses, metrics, optimizers, … there are, with their options. */
 #include "command.h"
 #include "json.h"
 #include "options.h"
@@ -6,23 +6,6 @@
 #include "tapedeck/nn.h"
 
 #include <string.h>
-
-#define HELP(what, one, example)                                                                   \
-    "tapedeck " what " [NAME] [--json | --markdown]\n"                                             \
-    "\n"                                                                                           \
-    "Lists the " what " there are, or the one called NAME, with their options and defaults, and "  \
-    "what\n"                                                                                       \
-    "Keras and PyTorch call them. In an experiment file a " one " is NAME, or {NAME: {OPTION: "    \
-    "VALUE}}.\n"                                                                                   \
-    "\n"                                                                                           \
-    "  --json       as one JSON array\n"                                                           \
-    "  --markdown   as tables for a document\n"                                                    \
-    "\n"                                                                                           \
-    "Examples\n"                                                                                   \
-    "  tapedeck " what "\n"                                                                        \
-    "  tapedeck " what " " example " --json\n"                                                     \
-    "\n"                                                                                           \
-    "More: docs/experiment.md\n"
 
 static void print_words(const td_catalog_option *item, const char *between) {
     const char *before = "";
@@ -124,61 +107,107 @@ static void print_markdown(td_catalog catalog, size_t index, const td_catalog_en
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
-static int list_catalog(const command *cmd, td_catalog catalog, int count, char **arguments) {
-    bool json = false, markdown = false;
-    const option options[] = {{.name = "json", .flag = &json},
-                              {.name = "markdown", .flag = &markdown}};
-    if (!parse_options(cmd, options, 2, &count, arguments)) {
-        return EXIT_USAGE;
+static void print_entry(td_catalog catalog, size_t index, const td_catalog_entry *entry, bool json,
+                        bool markdown, bool first) {
+    if (json) {
+        print_json(catalog, index, entry, first);
+    } else if (markdown) {
+        print_markdown(catalog, index, entry);
+    } else {
+        print_text(catalog, index, entry);
     }
-    if (count > 1 || (json && markdown)) {
-        return misuse(cmd, "expected at most one NAME, and one of --json and --markdown");
-    }
+}
+
+/* All entries of a catalog, or the one called `name`. */
+static int list_entries(td_catalog catalog, const char *name, bool json, bool markdown) {
     const char *names[256] = {NULL};
     size_t size = td_catalog_size(catalog), found = 0;
     td_catalog_entry entry;
-    if (markdown && count == 0) {
-        (void)printf(
-            "# All %s\n\nWhat `tapedeck %s --markdown` prints: options, their defaults, and "
-            "what others call it.\n",
-            td_catalog_name(catalog), td_catalog_name(catalog));
+    if (markdown && !name) {
+        (void)printf("# All %s\n\nWhat `tapedeck list %s --markdown` prints: options, their "
+                     "defaults, and what others call it.\n",
+                     td_catalog_name(catalog), td_catalog_name(catalog));
     }
     (void)printf("%s", json ? "[" : "");
     for (size_t i = 0; i < size && td_catalog_entry_at(catalog, i, &entry); i++) {
         names[i < 256 ? i : 255] = entry.name;
-        if (count == 1 && strcmp(arguments[0], entry.name) != 0) {
-            continue;
+        if (!name || !strcmp(name, entry.name)) {
+            print_entry(catalog, i, &entry, json, markdown, found == 0);
+            found++;
         }
-        if (json) {
-            print_json(catalog, i, &entry, found == 0);
-        } else if (markdown) {
-            print_markdown(catalog, i, &entry);
-        } else {
-            print_text(catalog, i, &entry);
-        }
-        found++;
     }
     (void)printf("%s", json ? "\n]\n" : "");
-    if (count == 1 && !found) {
-        const char *nearest = td_nearest_word(arguments[0], names, size < 256 ? size : 255);
-        return fail(EXIT_BAD, "%s: there is no '%s'%s%s%s", cmd->name, arguments[0],
+    if (name && !found) {
+        const char *nearest = td_nearest_word(name, names, size < 256 ? size : 255);
+        return fail(EXIT_BAD, "list: %s has no '%s'%s%s%s", td_catalog_name(catalog), name,
                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     }
     return EXIT_GOOD;
 }
 
-#define CATALOG(what, member, one, example)                                                        \
-    static int run_##what(int count, char **arguments) {                                           \
-        return list_catalog(&command_##what, TD_CATALOG_##member, count, arguments);               \
-    }                                                                                              \
-    const command command_##what = {.name = #what,                                                 \
-                                    .summary = "list the " #what " there are, with their options", \
-                                    .help = HELP(#what, one, example),                             \
-                                    .run = run_##what}
-CATALOG(layers, LAYERS, "layer", "conv2d");
-CATALOG(losses, LOSSES, "loss", "huber");
-CATALOG(metrics, METRICS, "metric", "auc");
-CATALOG(optimizers, OPTIMIZERS, "optimizer", "adam");
-CATALOG(schedules, SCHEDULES, "schedule", "cosine");
-CATALOG(initializers, INITIALIZERS, "initializer", "random_normal");
-CATALOG(activations, ACTIVATIONS, "activation", "gelu");
+/* Without an argument: which lists there are, and how long each is. */
+static int list_catalogs(bool json) {
+    (void)printf("%s", json ? "[" : "");
+    for (int i = 0; i < TD_CATALOG_COUNT; i++) {
+        const char *name = td_catalog_name((td_catalog)i);
+        size_t size = td_catalog_size((td_catalog)i);
+        if (json) {
+            (void)printf("%s\n {\"name\": \"%s\", \"entries\": %zu}", i ? "," : "", name, size);
+        } else {
+            (void)printf("  tapedeck list %-13s %3zu\n", name, size);
+        }
+    }
+    (void)printf("%s", json ? "\n]\n" : "");
+    return EXIT_GOOD;
+}
+
+static int run(int count, char **arguments) {
+    bool json = false, markdown = false;
+    const option options[] = {{.name = "json", .flag = &json},
+                              {.name = "markdown", .flag = &markdown}};
+    if (!parse_options(&command_list, options, 2, &count, arguments)) {
+        return EXIT_USAGE;
+    }
+    if (count > 2 || (json && markdown) || (markdown && !count)) {
+        return misuse(&command_list, "expected KIND and at most one NAME, and at most one of "
+                                     "--json and --markdown");
+    }
+    if (!count) {
+        return list_catalogs(json);
+    }
+    const char *names[TD_CATALOG_COUNT];
+    for (int i = 0; i < TD_CATALOG_COUNT; i++) {
+        names[i] = td_catalog_name((td_catalog)i);
+        if (!strcmp(names[i], arguments[0])) {
+            return list_entries((td_catalog)i, count > 1 ? arguments[1] : NULL, json, markdown);
+        }
+    }
+    const char *nearest = td_nearest_word(arguments[0], names, TD_CATALOG_COUNT);
+    return misuse(&command_list, "there is no list of '%s'%s%s%s", arguments[0],
+                  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+const command command_list = {
+    .name = "list",
+    .summary = "list layers, losses, metrics, optimizers, … with their options and defaults",
+    .help = "tapedeck list [KIND [NAME]] [--json | --markdown]\n"
+            "\n"
+            "Lists all entries of KIND, or the one called NAME, with their options and defaults, "
+            "and\n"
+            "what Keras and PyTorch call them. KIND is layers, losses, metrics, optimizers, "
+            "schedules,\n"
+            "initializers or activations; without it the lists are named. In an experiment file, "
+            "write\n"
+            "NAME, or {NAME: {OPTION: VALUE}}. `tapedeck layers` is short for `tapedeck list "
+            "layers`,\n"
+            "and likewise for the other lists.\n"
+            "\n"
+            "  --json       as one JSON array\n"
+            "  --markdown   as tables for a document\n"
+            "\n"
+            "Examples\n"
+            "  tapedeck list layers\n"
+            "  tapedeck list optimizers adam --json\n"
+            "\n"
+            "More: docs/experiment.md\n",
+    .run = run};

@@ -57,22 +57,22 @@ enum { NAME_WIDTH = 24, MISTAKES = 10 };
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-static int name_width(const td_evaluation_output *of) {
+static int name_width(const td_evaluation_output *output) {
     int width = 5;
-    for (size_t i = 0; i < of->class_count; i++) {
-        int columns = terminal_columns(of->classes[i].name);
+    for (size_t i = 0; i < output->class_count; i++) {
+        int columns = terminal_columns(output->classes[i].name);
         width = columns > width ? columns : width;
     }
     return width > NAME_WIDTH ? NAME_WIDTH : width;
 }
 
-static void print_classes(const td_evaluation_output *of) {
-    int width = name_width(of);
+static void print_classes(const td_evaluation_output *output) {
+    int width = name_width(output);
     (void)fputs("\n  ", stdout);
     terminal_print_padded("class", width);
     printf("  examples  predicted  precision  recall      f1\n");
-    for (size_t i = 0; i < of->class_count; i++) {
-        const td_evaluation_class *class = &of->classes[i];
+    for (size_t i = 0; i < output->class_count; i++) {
+        const td_evaluation_class *class = &output->classes[i];
         (void)fputs("  ", stdout);
         terminal_print_name(class->name, width);
         printf("  %8lld  %9lld  %9.4f  %6.4f  %6.4f\n", (long long)class->examples,
@@ -81,23 +81,23 @@ static void print_classes(const td_evaluation_output *of) {
 }
 
 /* The largest counts of what is not on the diagonal, one after the other. */
-static void print_mistakes(const td_evaluation_output *of) {
-    size_t count = of->class_count;
+static void print_mistakes(const td_evaluation_output *output) {
+    size_t count = output->class_count;
     int64_t below = INT64_MAX, printed = 0;
     while (printed < MISTAKES) {
         int64_t most = 0;
         for (size_t i = 0; i < count * count; i++) {
-            int64_t here = i / count == i % count ? 0 : of->confusion[i];
+            int64_t here = i / count == i % count ? 0 : output->confusion[i];
             most = here < below && here > most ? here : most;
         }
         if (most == 0) {
             return;
         }
         for (size_t i = 0; i < count * count && printed < MISTAKES; i++) {
-            if (i / count != i % count && of->confusion[i] == most) {
+            if (i / count != i % count && output->confusion[i] == most) {
                 (void)fputs(printed++ ? "" : "\nMost frequent mistakes\n", stdout);
-                printf("  %8lld  %s, predicted %s\n", (long long)most, of->classes[i / count].name,
-                       of->classes[i % count].name);
+                printf("  %8lld  %s, predicted %s\n", (long long)most,
+                       output->classes[i / count].name, output->classes[i % count].name);
             }
         }
         below = most;
@@ -105,40 +105,40 @@ static void print_mistakes(const td_evaluation_output *of) {
 }
 
 /* As a table where it fits, else the mistakes that are most frequent. */
-static void print_confusion(const td_evaluation_output *of) {
-    size_t count = of->class_count;
+static void print_confusion(const td_evaluation_output *output) {
+    size_t count = output->class_count;
     int64_t most = 0;
     for (size_t i = 0; i < count * count; i++) {
-        most = of->confusion[i] > most ? of->confusion[i] : most;
+        most = output->confusion[i] > most ? output->confusion[i] : most;
     }
-    int names = name_width(of), width = snprintf(NULL, 0, "%lld", (long long)most);
+    int names = name_width(output), width = snprintf(NULL, 0, "%lld", (long long)most);
     width = width < names ? names : width;
     if ((int64_t)count * (width + 2) + names + 2 > terminal_width()) {
-        print_mistakes(of);
+        print_mistakes(output);
         return;
     }
     printf("\nConfusion matrix: a row for each class, a column for what was predicted\n  ");
     terminal_print_padded("", names);
     for (size_t i = 0; i < count; i++) {
-        int columns = terminal_columns(of->classes[i].name);
+        int columns = terminal_columns(output->classes[i].name);
         printf("  %*s", columns < width ? width - columns : 0, "");
-        terminal_print_name(of->classes[i].name, columns < width ? columns : width);
+        terminal_print_name(output->classes[i].name, columns < width ? columns : width);
     }
     for (size_t i = 0; i < count * count; i++) {
         if (i % count == 0) {
             (void)fputs("\n  ", stdout);
-            terminal_print_name(of->classes[i / count].name, names);
+            terminal_print_name(output->classes[i / count].name, names);
         }
-        printf("  %*lld", width, (long long)of->confusion[i]);
+        printf("  %*lld", width, (long long)output->confusion[i]);
     }
     (void)fputc('\n', stdout);
 }
 
-static void print_bins(const td_evaluation_output *of) {
+static void print_bins(const td_evaluation_output *output) {
     printf("\nCalibration: how often it was right, by how sure it was\n"
            "  sure         examples  mean sure  accuracy\n");
-    for (size_t i = 0; i < of->bin_count; i++) {
-        const td_evaluation_bin *bin = &of->bins[i];
+    for (size_t i = 0; i < output->bin_count; i++) {
+        const td_evaluation_bin *bin = &output->bins[i];
         if (bin->examples) {
             printf("  %.1f to %.1f   %8lld  %9.4f  %8.4f\n", bin->from, bin->to,
                    (long long)bin->examples, bin->confidence, bin->accuracy);
@@ -148,36 +148,36 @@ static void print_bins(const td_evaluation_output *of) {
 
 /* ---- Everything ------------------------------------------------------------------------------ */
 
-static void print_values(const td_evaluation_output *of) {
+static void print_values(const td_evaluation_output *output) {
     printf("\n  %-8s  %11s  %11s  %8s  %s\n", "value", "mae", "rmse", "r2",
            "residuals: mean, std, min, max");
-    for (size_t i = 0; i < of->value_count; i++) {
-        const td_evaluation_value *value = &of->values[i];
+    for (size_t i = 0; i < output->value_count; i++) {
+        const td_evaluation_value *value = &output->values[i];
         printf("  %-8s  %11.6g  %11.6g  %8.4f  %.4g, %.4g, %.4g, %.4g\n", value->name, value->mae,
                value->rmse, value->r2, value->residual_mean, value->residual_std,
                value->residual_min, value->residual_max);
     }
 }
 
-static void print_output(const td_evaluation_output *of, bool several) {
+static void print_output(const td_evaluation_output *output, bool several) {
     if (several) {
-        printf("\n%s: loss %.6g\n", of->name, of->loss_value);
+        printf("\n%s: loss %.6g\n", output->name, output->loss_value);
     }
-    printf("  %-18s %s (%s)\n", "loss is", of->loss, of->why);
-    for (size_t i = 0; i < of->metric_count; i++) {
-        printf("  %-18s %.6g\n", of->metrics[i].name, of->metrics[i].value);
+    printf("  %-18s %s (%s)\n", "loss is", output->loss, output->why);
+    for (size_t i = 0; i < output->metric_count; i++) {
+        printf("  %-18s %.6g\n", output->metrics[i].name, output->metrics[i].value);
     }
-    if (of->class_count) {
-        print_classes(of);
+    if (output->class_count) {
+        print_classes(output);
     }
-    if (of->confusion) {
-        print_confusion(of);
+    if (output->confusion) {
+        print_confusion(output);
     }
-    if (of->bin_count) {
-        print_bins(of);
+    if (output->bin_count) {
+        print_bins(output);
     }
-    if (of->value_count) {
-        print_values(of);
+    if (output->value_count) {
+        print_values(output);
     }
 }
 

@@ -113,3 +113,16 @@ void print_json_stats(const td_shape *shape, const td_stats *stats) {
     printf(", \"zeros\": %lld, \"nan\": %lld, \"inf\": %lld", (long long)stats->zeros,
            (long long)stats->nan, (long long)stats->inf);
 }
+
+void print_csv_field(const char *text) {
+    if (!strpbrk(text, ",\"\r\n")) {
+        (void)fputs(text, stdout);
+        return;
+    }
+    (void)fputc('"', stdout);
+    for (; *text; text++) {
+        (void)fputs(*text == '"' ? "\"" : "", stdout);
+        (void)fputc(*text, stdout);
+    }
+    (void)fputc('"', stdout);
+}

@@ -1,4 +1,4 @@
-/* JSON for programs, to stdout. */
+/* JSON and CSV for programs, to stdout. */
 #ifndef TAPEDECK_CLI_JSON_H
 #define TAPEDECK_CLI_JSON_H
 
@@ -12,5 +12,7 @@ void print_json_number(double number);
 bool is_json_word(const char *text);
 /* "shape": […], "count": …, "mean": …, … "inf": …: the members of an object. */
 void print_json_stats(const td_shape *shape, const td_stats *stats);
+/* In quotes where RFC 4180 asks for them. */
+void print_csv_field(const char *text);
 
 #endif

@@ -17,33 +17,38 @@ typedef struct labelled {
 } labelled;
 
 /* Rows of the command's table of options. */
-#define LABELLED_OPTIONS(of)                                                                       \
-    {.name = "loss", .text = &(of).loss}, {.name = "batch", .text = &(of).texts[0]},               \
-        {.name = "label", .text = &(of).label},                                                    \
-        {.name = "labels", .list = (of).label_texts, .list_count = &(of).output_label_count},      \
-        {.name = "input", .list = (of).input_texts, .list_count = &(of).input_count},              \
-        {.name = "scale", .text = &(of).texts[1]}, {.name = "layout", .text = &(of).texts[2]},     \
-        {.name = "memory", .text = &(of).texts[3]}, {                                              \
-        .name = "header", .text = &(of).texts[4]                                                   \
+#define LABELLED_OPTIONS(arguments)                                                                \
+    {.name = "loss", .text = &(arguments).loss}, {.name = "batch", .text = &(arguments).texts[0]}, \
+        {.name = "label", .text = &(arguments).label},                                             \
+        {.name = "labels",                                                                         \
+         .list = (arguments).label_texts,                                                          \
+         .list_count = &(arguments).output_label_count},                                           \
+        {.name = "input",                                                                          \
+         .list = (arguments).input_texts,                                                          \
+         .list_count = &(arguments).input_count},                                                  \
+        {.name = "scale", .text = &(arguments).texts[1]},                                          \
+        {.name = "layout", .text = &(arguments).texts[2]},                                         \
+        {.name = "memory", .text = &(arguments).texts[3]}, {                                       \
+        .name = "header", .text = &(arguments).texts[4]                                            \
     }
 
 /* What they mean, once they are parsed and operands are left; misuse's answer, or EXIT_GOOD. */
-int read_labelled(const command *cmd, labelled *of, int operands);
+int read_labelled(const command *cmd, labelled *arguments, int operands);
 /* Copies them to the options of td_gradients_create or td_evaluation_create. */
-#define LABELLED_FILL(options, of)                                                                 \
+#define LABELLED_FILL(options, arguments)                                                          \
     do {                                                                                           \
-        (options)->loss = (of)->loss;                                                              \
-        (options)->label = (of)->label;                                                            \
-        (options)->labels = (of)->labels;                                                          \
-        (options)->inputs = (of)->inputs;                                                          \
-        (options)->input_count = (of)->input_count;                                                \
-        (options)->output_labels = (of)->output_labels;                                            \
-        (options)->output_label_count = (of)->output_label_count;                                  \
-        (options)->batch = (of)->batch;                                                            \
-        (options)->memory = (of)->memory;                                                          \
-        (options)->scale = (of)->scale;                                                            \
-        (options)->layout = (of)->layout;                                                          \
-        (options)->header = (of)->header;                                                          \
+        (options)->loss = (arguments)->loss;                                                       \
+        (options)->label = (arguments)->label;                                                     \
+        (options)->labels = (arguments)->labels;                                                   \
+        (options)->inputs = (arguments)->inputs;                                                   \
+        (options)->input_count = (arguments)->input_count;                                         \
+        (options)->output_labels = (arguments)->output_labels;                                     \
+        (options)->output_label_count = (arguments)->output_label_count;                           \
+        (options)->batch = (arguments)->batch;                                                     \
+        (options)->memory = (arguments)->memory;                                                   \
+        (options)->scale = (arguments)->scale;                                                     \
+        (options)->layout = (arguments)->layout;                                                   \
+        (options)->header = (arguments)->header;                                                   \
     } while (0)
 
 #endif

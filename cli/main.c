@@ -4,10 +4,14 @@
 #include "manual.h"
 #include "options.h"
 
+#include "tapedeck/catalog.h"
+
 #include <stdarg.h>
 #include <string.h>
 
+/* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
+<<<<<<< HEAD
     &command_demo,      &command_init,         &command_train,       &command_predict,
     &command_evaluate,  &command_gradients,    &command_weights,     &command_inspect,
     &command_runs,      &command_show,         &command_export,      &command_push,
@@ -16,8 +20,28 @@ static const command *const commands[] = {
     &command_view,      &command_report,       &command_diagnose,    &command_check,
     &command_layers,    &command_losses,       &command_metrics,     &command_optimizers,
     &command_schedules, &command_initializers, &command_activations,
+=======
+    &command_demo,    &command_init,    &command_check,   &command_train,    &command_replay,
+    &command_runs,    &command_show,    &command_view,    &command_diagnose, &command_compare,
+    &command_diff,    &command_origin,  &command_report,  &command_tag,      &command_note,
+    &command_rename,  &command_rm,      &command_export,  &command_push,     &command_sql,
+    &command_assert,  &command_mcp,     &command_predict, &command_evaluate, &command_gradients,
+    &command_inspect, &command_weights, &command_list,
+>>>>>>> main
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct group {
+    const command *first;
+    const char *heading;
+} groups[] = {
+    {&command_demo, "Train"},
+    {&command_runs, "Look at runs"},
+    {&command_tag, "Keep runs in order"},
+    {&command_export, "Take runs elsewhere"},
+    {&command_predict, "Use saved models"},
+    {&command_list, "Look up"},
+};
 
 static const char head[] = "tapedeck shows what happens inside a neural network while it trains.\n"
                            "\n"
@@ -69,7 +93,12 @@ int status_of(td_status status) {
 
 static void print_help(FILE *stream) {
     (void)fputs(head, stream);
+    const struct group *next = groups;
     for (int i = 0; i < COMMANDS; i++) {
+        if (commands[i] == next->first) {
+            (void)fprintf(stream, "%s%s\n", i ? "\n" : "", next->heading);
+            next += next + 1 < groups + sizeof groups / sizeof *groups;
+        }
         (void)fprintf(stream, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
     }
     (void)fputs(tail, stream);
@@ -92,6 +121,16 @@ static int unknown_command(const char *name) {
     const char *meant = td_nearest_word(name, names, COMMANDS);
     return misuse(NULL, "no command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
                   meant ? meant : "", meant ? "'?" : "");
+}
+
+/* Whether a list is called `name`: `tapedeck layers` is short for `tapedeck list layers`. */
+static bool is_list(const char *name) {
+    for (int i = 0; i < TD_CATALOG_COUNT; i++) {
+        if (!strcmp(td_catalog_name((td_catalog)i), name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int run_completion(const char *shell) {
@@ -120,15 +159,17 @@ static int run_command(int count, char **arguments) {
         printf("tapedeck %s\n", td_version());
         return EXIT_GOOD;
     }
+    int first = is_list(name) ? 1 : 2; /* of the command's own arguments */
+    name = first == 1 ? command_list.name : name;
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(commands[i]->name, name) != 0) {
             continue;
         }
-        if (asks_for_help(count - 2, arguments + 2)) {
+        if (asks_for_help(count - first, arguments + first)) {
             (void)fputs(commands[i]->help, stdout);
             return EXIT_GOOD;
         }
-        return commands[i]->run(count - 2, arguments + 2);
+        return commands[i]->run(count - first, arguments + first);
     }
     return unknown_command(name);
 }

@@ -146,8 +146,8 @@ json_t *mcp_series(const char *folder, const json_t *arguments, td_error *error)
         if (json_array_size(list) >= MAX_SERIES) {
             left_out++;
         } else {
-            const char *of = statistic ? statistic : scalar ? NULL : "norm";
-            (void)json_array_append_new(list, series_of(run, signal, of, arguments));
+            const char *statistic_name = statistic ? statistic : scalar ? NULL : "norm";
+            (void)json_array_append_new(list, series_of(run, signal, statistic_name, arguments));
         }
     }
     td_run_close(run);

@@ -20,9 +20,9 @@ progress progress_begin(bool quiet) {
 }
 
 /* Ten times a second; nothing for what is done before one could read it. */
-bool show_progress(void *of, int64_t done, int64_t examples) {
+bool show_progress(void *user, int64_t done, int64_t examples) {
     enum { EVERY = 10 };
-    progress *p = of;
+    progress *p = user;
     double now = seconds_now();
     if (p->live && now - p->shown >= 1.0 / EVERY && done < examples) {
         char line[256], cells[128], left[32];

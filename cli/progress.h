@@ -13,6 +13,6 @@ typedef struct progress {
 /* From now on Ctrl-C makes show_progress false, and a second one ends the program. */
 progress progress_begin(bool quiet);
 /* Of a progress; false when the command is to stop. */
-bool show_progress(void *of, int64_t done, int64_t examples);
+bool show_progress(void *user, int64_t done, int64_t examples);
 
 #endif

@@ -1,4 +1,5 @@
 /* tapedeck runs: a table of the runs below a folder. */
+#include "facts.h"
 #include "json.h"
 #include "options.h"
 #include "reading.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 
 static const char help[] =
-    "tapedeck runs [FOLDER] [--json]\n"
+    "tapedeck runs [FOLDER] [--filter EXPR]… [--sort KEY] [--columns LIST | --over KEYS] [--csv | "
+    "--json]\n"
     "\n"
     "Lists the runs at and below FOLDER (default: runs): when they started, how they are doing, "
     "how\n"
@@ -24,18 +26,31 @@ static const char help[] =
     "it\n"
     "begins.\n"
     "\n"
+    "  --filter EXPR   only runs of which this holds; all of several: KEY=TEXT (a glob), "
+    "KEY!=TEXT, KEY < "
+    "NUMBER,\n"
+    "                  or an expression of `tapedeck assert` over what was recorded\n"
+    "  --sort KEY      by this key, the smallest first; -KEY: the largest first\n"
+    "  --columns LIST  these keys, separated by commas: names or globs, or `differing`, which is "
+    "all\n"
+    "                  settings that are not the same in all runs\n"
+    "  --over KEYS     runs that are equal in all settings but these (seed, say) as one: mean and "
+    "standard deviation\n"
+    "  --csv           with a header, quoted as RFC 4180 has it\n"
+    "  --json          everything about each run\n"
+    "\n"
+    "Keys are name, folder, state, started, epoch, step, bytes, dropped; a metric's name for its "
+    "last "
+    "value,\n"
+    "METRIC.best and METRIC.best_step; tags, notes, group, title; and every setting, as in\n"
+    "train.optimizer.adam.learning_rate.\n"
+    "\n"
     "Examples\n"
     "  tapedeck runs\n"
+    "  tapedeck runs --filter 'val_accuracy > 0.97' --filter tags=baseline --sort -val_accuracy\n"
+    "  tapedeck runs --columns name,differing,val_loss.best --csv > runs.csv\n"
+    "  tapedeck runs --over seed\n"
     "  tapedeck runs --json | jq '.[] | select(.state == \"crashed\").folder'\n";
-
-typedef struct run_note {
-    char *key, *value;
-} run_note;
-
-typedef struct run_notes {
-    run_note *items;
-    size_t count, capacity;
-} run_notes;
 
 typedef struct row {
     char *folder, *name;
@@ -46,42 +61,23 @@ typedef struct row {
     td_run_info info;                              /* its texts are not used */
     td_run_metric metrics[TD_RUN_SUMMARY_METRICS]; /* names are copies */
     size_t metric_count;
-    run_notes facts, settings;
+    facts notes, settings; /* for JSON */
+    facts facts;           /* for columns, filters and order */
 } row;
 
 typedef struct table {
     row *rows;
     size_t count, capacity;
-    bool json;   /* notes are wanted, too */
-    bool unread; /* something could not be read, and was reported */
+    bool json;    /* notes are wanted, too */
+    bool chosen;  /* so are facts: there are columns, filters or an order */
+    bool unread;  /* something could not be read, and was reported */
+    int left_out; /* by a filter that is about what a run does not have */
+    const char *filters[MAX_VALUES];
+    size_t filter_count;
 } table;
 
-static char *copy(const char *text) {
-    char *made = strdup(text);
-    if (!made) {
-        exit(fail(EXIT_BAD, "out of memory"));
-    }
-    return made;
-}
-
 static void add_note(void *user, const char *key, const char *value) {
-    run_notes *n = user;
-    if (n->count == n->capacity) {
-        n->capacity = n->capacity ? 2 * n->capacity : 16;
-        n->items = realloc(n->items, n->capacity * sizeof *n->items);
-        if (!n->items) {
-            exit(fail(EXIT_BAD, "out of memory"));
-        }
-    }
-    n->items[n->count++] = (run_note){copy(key), copy(value)};
-}
-
-static void release_notes(run_notes *n) {
-    for (size_t i = 0; i < n->count; i++) {
-        free(n->items[i].key);
-        free(n->items[i].value);
-    }
-    free(n->items);
+    facts_add(user, key, value);
 }
 
 /* The parent's path: one without a slash is the name of a run beside. */
@@ -95,10 +91,52 @@ static char *parent_path(const td_run_info *info) {
                    slash && !strchr(info->parent, '/') ? (int)(slash - info->folder + 1) : 0,
                    info->folder, info->parent);
     char *full = realpath(path, NULL);
-    return full ? full : copy(path);
+    return full ? full : copy_text(path);
 }
 
-/* A run that cannot be read is said, and the others are listed. */
+static void release_row(row *r) {
+    free(r->folder);
+    free(r->name);
+    free(r->parent);
+    free(r->full);
+    facts_release(&r->notes);
+    facts_release(&r->settings);
+    facts_release(&r->facts);
+    for (size_t k = 0; k < r->metric_count; k++) {
+        free((char *)(uintptr_t)r->metrics[k].name);
+    }
+}
+
+/* What no fact answers is an expression over what was recorded. 1 or 0; -1: an error. */
+static int is_recorded(table *t, const row *r, const char *expression, td_error *error) {
+    bool holds = false;
+    td_run *run = td_run_open(r->folder, error);
+    td_status status = run ? td_run_refresh(run, error) : error->status;
+    status = status ? status : td_run_assert(run, expression, &holds, NULL, NULL, error);
+    td_run_close(run);
+    if (status == TD_NOT_FOUND) { /* it recorded nothing of the name */
+        t->left_out++;
+        *error = (td_error){0};
+        return 0;
+    }
+    return status ? -1 : holds;
+}
+
+static int is_wanted(table *t, const row *r, td_error *error) {
+    int wanted = 1;
+    for (size_t i = 0; i < t->filter_count && wanted == 1; i++) {
+        wanted = facts_match(&r->facts, t->filters[i]);
+        if (wanted < 0 && facts_named(t->filters[i])) {
+            t->left_out++;
+            wanted = 0;
+        } else if (wanted < 0) {
+            wanted = is_recorded(t, r, t->filters[i], error);
+        }
+    }
+    return wanted;
+}
+
+/* A run that cannot be read is reported, and the others are listed. */
 static td_status add_run(void *user, const td_run_summary *summary, td_error *error) {
     table *t = user;
     t->unread |= summary->problem_count > 0 || summary->error;
@@ -119,21 +157,30 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
         t->capacity = capacity;
     }
     row *r = &t->rows[t->count++];
-    *r = (row){.folder = copy(summary->info->folder),
-               .name = copy(summary->info->name),
+    *r = (row){.folder = copy_text(summary->info->folder),
+               .name = copy_text(summary->info->name),
                .parent = parent_path(summary->info),
                .info = *summary->info,
                .metric_count = summary->metric_count};
     for (size_t i = 0; i < r->metric_count; i++) {
         r->metrics[i] = summary->metrics[i];
-        r->metrics[i].name = copy(summary->metrics[i].name);
+        r->metrics[i].name = copy_text(summary->metrics[i].name);
     }
-    if (!t->json || summary->info->events) {
-        return TD_OK;
+    td_status status = t->chosen ? facts_collect(&r->facts, summary, error) : TD_OK;
+    if (!status && t->json && !summary->info->events) {
+        status = td_run_notes(summary->run, "run", add_note, &r->notes, error);
+        status = status ? status
+                        : td_run_notes(summary->run, "experiment", add_note, &r->settings, error);
     }
-    td_status status = td_run_notes(summary->run, "run", add_note, &r->facts, error);
-    return status ? status
-                  : td_run_notes(summary->run, "experiment", add_note, &r->settings, error);
+    int matches = status || !t->filter_count ? 1 : is_wanted(t, r, error);
+    if (matches < 0) {
+        status = error->status;
+    }
+    if (matches <= 0) {
+        release_row(r);
+        t->count--;
+    }
+    return status;
 }
 
 /* Places a run, and below it those that branch off from it. */
@@ -298,18 +345,8 @@ static void print_table(const table *t) {
     }
 }
 
-/* The fact of this name; NULL: there is none. */
-static const char *fact_of(const row *r, const char *key) {
-    for (size_t i = 0; i < r->facts.count; i++) {
-        if (strcmp(r->facts.items[i].key, key) == 0) {
-            return r->facts.items[i].value;
-        }
-    }
-    return NULL;
-}
-
 static void print_json_fact(const row *r, const char *key) {
-    const char *value = fact_of(r, key);
+    const char *value = facts_get(&r->notes, key);
     printf(",\"%s\":", key);
     if (value) {
         print_json_text(value);
@@ -320,7 +357,7 @@ static void print_json_fact(const row *r, const char *key) {
 
 /* Separated by commas, as a list. */
 static void print_json_tags(const row *r) {
-    const char *tags = fact_of(r, "tags");
+    const char *tags = facts_get(&r->notes, "tags");
     (void)fputs(",\"tags\":[", stdout);
     for (size_t length, i = 0; tags && *tags; tags += length + (tags[length] == ','), i++) {
         char tag[256];
@@ -338,7 +375,7 @@ static void print_json_config(const row *r) {
     bool first = true;
     (void)fputs(",\"config\":{", stdout);
     for (size_t i = 0; i < r->settings.count; i++) {
-        const run_note *n = &r->settings.items[i];
+        const fact *n = &r->settings.items[i];
         if (strcmp(n->key, "yaml") == 0) {
             continue;
         }
@@ -394,43 +431,156 @@ static void print_json(const table *t) {
     (void)fputs("]\n", stdout);
 }
 
+/* ---- Chosen columns ------------------------------------------------------------------------- */
+
+typedef struct order {
+    const char *key;
+    bool down;
+} order;
+
+/* Numbers by their size and before texts, those without the fact last. qsort has no argument for it. */
+static order sorting;
+
+static int compare_rows(const void *a, const void *b) {
+    const row *left = a, *right = b;
+    const char *texts[] = {facts_get(&left->facts, sorting.key),
+                           facts_get(&right->facts, sorting.key)};
+    double x = 0, y = 0;
+    if (!texts[0] || !texts[1]) {
+        return !texts[0] - !texts[1];
+    }
+    bool numbers[] = {text_number(texts[0], &x) && x == x, text_number(texts[1], &y) && y == y};
+    int found = numbers[0] && numbers[1]   ? (x > y) - (x < y)
+                : numbers[0] || numbers[1] ? (sorting.down ? 1 : -1) * (numbers[0] - numbers[1])
+                                           : strcmp(texts[0], texts[1]);
+    found = sorting.down ? -found : found;
+    return found ? found : strcmp(left->folder, right->folder);
+}
+
+static int sort_rows(table *t, const char *key) {
+    sorting = (order){.key = *key == '-' ? key + 1 : key, .down = *key == '-'};
+    bool known = t->count == 0;
+    for (size_t i = 0; i < t->count && !known; i++) {
+        known = facts_get(&t->rows[i].facts, sorting.key) != NULL;
+    }
+    if (!known) {
+        return misuse(&command_runs, "--sort: no run has a '%s'", sorting.key);
+    }
+    qsort(t->rows, t->count, sizeof *t->rows, compare_rows);
+    return EXIT_GOOD;
+}
+
+/* The facts of all rows; where `over` is set, of each group of runs that differ in nothing else. The array is the
+ * caller's, and so are merged facts. */
+static facts *listed_facts(const table *t, const char *over, size_t *count) {
+    facts *all = calloc(t->count + 1, sizeof *all);
+    const facts **group = calloc(t->count + 1, sizeof *group);
+    bool *taken = calloc(t->count + 1, sizeof *taken);
+    if (!all || !group || !taken) {
+        exit(fail(EXIT_BAD, "out of memory"));
+    }
+    *count = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        size_t members = 0;
+        for (size_t k = i; k < t->count && !taken[i]; k++) {
+            if (k == i ||
+                (!taken[k] && over && facts_alike(&t->rows[i].facts, &t->rows[k].facts, over))) {
+                taken[k] = k != i;
+                group[members++] = &t->rows[k].facts;
+            }
+        }
+        if (members) {
+            all[(*count)++] = over ? facts_merge(group, members, over) : t->rows[i].facts;
+        }
+    }
+    free((void *)group);
+    free(taken);
+    return all;
+}
+
+/* What the user chose to see. */
+typedef struct choice {
+    const char *sort, *keys, *over; /* NULL: not chosen */
+    bool csv;
+} choice;
+
+static int print_chosen(const table *t, const choice *chosen) {
+    size_t count, column_count;
+    const char *over = chosen->over, *list = chosen->keys;
+    facts *all = listed_facts(t, over, &count);
+    if (!list) {
+        list = !t->count ? "" : over ? "runs,differing,*.best" : "name,state,step,differing,*.best";
+    }
+    const char **keys = choose_columns(&command_runs, list, all, count, &column_count);
+    if (keys) {
+        (chosen->csv ? print_csv : print_columns)(all, count, keys, column_count);
+    }
+    for (size_t i = 0; over && i < count; i++) {
+        facts_release(&all[i]);
+    }
+    free((void *)keys);
+    free(all);
+    return keys ? EXIT_GOOD : EXIT_USAGE;
+}
+
+static int print_list(table *t, const char *folder, const choice *chosen) {
+    int status = chosen->sort ? sort_rows(t, chosen->sort) : EXIT_GOOD;
+    if (!chosen->sort) {
+        order_branches(t);
+    }
+    if (status) {
+        return status;
+    }
+    if (t->left_out) {
+        (void)fail(EXIT_GOOD, "note: %d run%s left out, which have nothing of a name in --filter",
+                   t->left_out, t->left_out == 1 ? " is" : "s are");
+    }
+    if (t->json) {
+        print_json(t);
+    } else if (t->count == 0 && !chosen->csv) {
+        (void)fprintf(stderr, "no runs in %s%s\n", folder, t->filter_count ? " match" : "");
+    } else if (chosen->keys || chosen->over || chosen->csv) {
+        return print_chosen(t, chosen);
+    } else {
+        print_table(t);
+    }
+    return EXIT_GOOD;
+}
+
 static int run(int count, char **arguments) {
-    bool json = false;
-    const option options[] = {{.name = "json", .flag = &json}};
-    if (!parse_options(&command_runs, options, 1, &count, arguments)) {
+    table t = {0};
+    choice chosen = {0};
+    const option options[] = {
+        {.name = "json", .flag = &t.json},
+        {.name = "csv", .flag = &chosen.csv},
+        {.name = "sort", .text = &chosen.sort},
+        {.name = "columns", .text = &chosen.keys},
+        {.name = "over", .text = &chosen.over},
+        {.name = "filter", .list = t.filters, .list_count = &t.filter_count},
+    };
+    if (!parse_options(&command_runs, options, sizeof options / sizeof *options, &count,
+                       arguments)) {
         return EXIT_USAGE;
     }
-    if (count > 1) {
-        return misuse(&command_runs, "expected one FOLDER");
+    if (count > 1 || (t.json && (chosen.csv || chosen.keys || chosen.over))) {
+        return misuse(&command_runs, "expected one FOLDER, and --json without --csv, --columns and "
+                                     "--over");
     }
+    t.chosen = chosen.csv || chosen.sort || chosen.keys || chosen.over || t.filter_count;
     const char *folder = count ? arguments[0] : "runs";
-    table t = {.json = json};
     td_error error = {0};
     td_status status = td_runs_list(folder, add_run, &t, &error);
     if (status == TD_NOT_FOUND && count == 0) {
         status = TD_OK; /* nothing was trained here yet */
     }
-    order_branches(&t);
-    if (!status && t.count == 0 && !json) {
-        (void)fprintf(stderr, "no runs in %s\n", folder);
-    } else if (!status && json) {
-        print_json(&t);
-    } else if (!status) {
-        print_table(&t);
-    }
+    int printed = status ? EXIT_GOOD : print_list(&t, folder, &chosen);
     for (size_t i = 0; i < t.count; i++) {
-        free(t.rows[i].folder);
-        free(t.rows[i].name);
-        free(t.rows[i].parent);
-        free(t.rows[i].full);
-        release_notes(&t.rows[i].facts);
-        release_notes(&t.rows[i].settings);
-        for (size_t k = 0; k < t.rows[i].metric_count; k++) {
-            free((char *)(uintptr_t)t.rows[i].metrics[k].name);
-        }
+        release_row(&t.rows[i]);
     }
     free(t.rows);
-    return status     ? fail(status_of(status), "%s", *error.text ? error.text : "out of memory")
+    return status == TD_INVALID ? misuse(&command_runs, "--filter: %s", error.text)
+           : status   ? fail(status_of(status), "%s", *error.text ? error.text : "out of memory")
+           : printed  ? printed
            : t.unread ? EXIT_BAD
                       : EXIT_GOOD;
 }

@@ -139,29 +139,16 @@ static void print_json_row(const listing *l, const td_cell *cells, int64_t row) 
     (void)fputs("}", stdout);
 }
 
-static void print_field(const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        (void)fputs(text, stdout);
-        return;
-    }
-    (void)fputc('"', stdout);
-    for (; *text; text++) {
-        (void)fputs(*text == '"' ? "\"" : "", stdout);
-        (void)fputc(*text, stdout);
-    }
-    (void)fputc('"', stdout);
-}
-
 static void print_csv_row(const listing *l, const td_cell *cells, int64_t row) {
     for (size_t i = 0; row == 0 && i < l->columns; i++) {
         (void)fputs(i ? "," : "", stdout);
-        print_field(l->names[i]);
+        print_csv_field(l->names[i]);
     }
     (void)fputs(row == 0 ? "\n" : "", stdout);
     for (size_t i = 0; cells && i < l->columns; i++) {
         char *text = cell_text(&cells[i]);
         (void)fputs(i ? "," : "", stdout);
-        print_field(text ? text : "");
+        print_csv_field(text ? text : "");
         free(text);
     }
     (void)fputs(cells ? "\n" : "", stdout);

@@ -16,7 +16,7 @@ biome_version=2.6.7
 javascript() {
     folder=$cache/biome-$biome_version
     biome=$folder/node_modules/.bin/biome
-    command -v npm >/dev/null || need nodejs npm
+    need_npm
     [ ! -f "$folder/complete" ] || return 0
     rm -rf "$folder"
     mkdir -p "$folder"

@@ -13,10 +13,10 @@ for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
     binutils valgrind libpq-dev postgresql"
-for_interop="binutils python3 python3-dev python3-venv nodejs npm chromium chromium-driver"
+for_interop="binutils python3 python3-dev python3-venv chromium chromium-driver"
 for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"
 for_fuzz="clang libclang-rt-dev"
-for_bench="binutils python3 python3-dev python3-venv python3-numpy python3-pandas python3-torch libopenblas0-openmp"
+for_bench="binutils python3 python3-dev python3-venv python3-numpy python3-pandas python3-torch libopenblas0-openmp libpq-dev postgresql"
 
 for_portability="abigail-tools clang gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-s390x-linux-gnu g++-s390x-linux-gnu
     qemu-user-static"
@@ -58,19 +58,30 @@ need() {
         fail "could not install $wanted"
 }
 
+# npm as Debian packages it, unless the machine has one: packages of others (NodeSource) conflict with Debian's.
+need_npm() {
+    command -v npm >/dev/null || need nodejs npm
+}
+
 # need_for COMMAND: installs what it needs.
 # shellcheck disable=SC2086 # $for_… are lists of words
 need_for() {
     case $1 in
     build) need $for_build ;;
     test) need $for_build $for_test $for_format $for_lint ;;
-    interop) need $for_build $for_interop ;;
+    interop)
+        need $for_build $for_interop
+        need_npm
+        ;;
     wheel) need $for_build $for_wheel ;;
     fuzz) need $for_build $for_fuzz ;;
     bench) need $for_build $for_bench ;;
     portability) need $for_build $for_portability ;;
     format) need $for_format ;;
     lint) need $for_build $for_test $for_lint ;;
-    all) need $for_build $for_test $for_format $for_lint $for_interop $for_wheel $for_fuzz $for_bench $for_portability ;;
+    all)
+        need $for_build $for_test $for_format $for_lint $for_interop $for_wheel $for_fuzz $for_bench $for_portability
+        need_npm
+        ;;
     esac
 }

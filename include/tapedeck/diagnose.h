@@ -131,10 +131,10 @@ struct td_train_observer;
  * gradients at a few, as often as costs less than a hundredth of a step's time. */
 typedef struct td_monitor td_monitor;
 
-/* told is called once for each thing that is found, with a sentence; may be NULL. A monitor that
+/* report is called once for each thing that is found, with a sentence; may be NULL. A monitor that
  * does nothing where the experiment says `diagnose: false`. NULL when memory is exhausted. */
 TD_API td_monitor *td_monitor_create(const struct td_experiment *experiment,
-                                     void (*told)(void *user, const char *text), void *user);
+                                     void (*report)(void *user, const char *text), void *user);
 /* Accepts NULL; after the trainer. */
 TD_API void td_monitor_destroy(td_monitor *monitor);
 /* For td_trainer_options.observer; lives as long as the monitor. */

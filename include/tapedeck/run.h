@@ -357,6 +357,17 @@ typedef td_status td_summary_function(void *user, const td_run_summary *summary,
 TD_API TD_NODISCARD td_status td_runs_list(const char *folder, td_summary_function *each,
                                            void *user, td_error *error);
 
+/* ---- Renaming and removing ------------------------------------------------------------------ */
+
+/* Both are refused for what another program wrote (TD_UNSUPPORTED), for a run that a process writes (TD_BUSY), and
+ * for a single rank (TD_INVALID). */
+
+/* Gives the run's folder another name beside the old one, TD_EXISTS when that is taken. Runs beside it that
+ * branch off from it get the new name of their parent. */
+TD_API TD_NODISCARD td_status td_run_rename(const char *path, const char *name, td_error *error);
+/* Removes the run's folder with all that is in it. */
+TD_API TD_NODISCARD td_status td_run_remove(const char *path, td_error *error);
+
 /* ---- Exporting ------------------------------------------------------------------------------ */
 
 typedef struct td_export_options {

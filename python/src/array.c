@@ -385,7 +385,7 @@ void tdpy_array_close(tdpy_array *array) {
  * that holds the GIL (acquire). */
 static _Atomic(tdpy_array *) released;
 
-static void let_go(void *owner) {
+static void release_array(void *owner) {
     tdpy_array *array = owner;
     tdpy_array *first = atomic_load_explicit(&released, memory_order_relaxed);
     do {
@@ -402,7 +402,7 @@ tdpy_array *tdpy_array_keep(const tdpy_array *array, td_view *view) {
     }
     *kept = *array;
     *view = array->view;
-    view->release = let_go;
+    view->release = release_array;
     view->owner = kept;
     return kept;
 }

@@ -284,17 +284,17 @@ typedef struct one_signal {
 } one_signal;
 
 static td_status add_example(void *user, const td_example *example, td_error *error) {
-    one_signal *of = user;
-    tdpy_table *t = &of->f->table;
-    if (example->step != of->step) {
-        of->step = example->step;
-        of->at = (td_run_step){0};
-        bool known = td_run_when(of->f->run, of->step, &of->at) && of->at.step == of->step;
-        of->at = known ? of->at : (td_run_step){0};
+    one_signal *one = user;
+    tdpy_table *t = &one->f->table;
+    if (example->step != one->step) {
+        one->step = example->step;
+        one->at = (td_run_step){0};
+        bool known = td_run_when(one->f->run, one->step, &one->at) && one->at.step == one->step;
+        one->at = known ? one->at : (td_run_step){0};
     }
     const bool valid = !isnan(example->label);
     tdpy_column *numbers = &t->columns[NUMBERS];
-    bool good = begin_row(t, of->index, of->at.epoch, of->step, of->at.wall_time) &&
+    bool good = begin_row(t, one->index, one->at.epoch, one->step, one->at.wall_time) &&
                 add_integer(t, SAMPLE, example->sample) &&
                 add_number(t, LABEL, valid ? example->label : 0) &&
                 tdpy_bytes_add(&t->columns[LABEL].valid, &valid, 1) &&
@@ -335,12 +335,12 @@ static td_status list_steps(td_run *run, const td_run_signal *signal, tdpy_bytes
 
 static td_status read_signal(filling *f, size_t index, td_error *error) {
     const td_run_signal *signal = td_run_signal_at(f->run, index);
-    one_signal of = {.f = f, .index = (int32_t)index, .step = INT64_MIN};
+    one_signal one = {.f = f, .index = (int32_t)index, .step = INT64_MIN};
     tdpy_bytes steps = {0};
     td_status status = list_steps(f->run, signal, &steps, error);
     const int64_t *list = (const int64_t *)(const void *)steps.data;
     for (size_t i = steps.used / sizeof *list; !status && i-- > 0;) {
-        status = td_run_examples(f->run, signal, list[i], add_example, &of, error);
+        status = td_run_examples(f->run, signal, list[i], add_example, &one, error);
     }
     free(steps.data);
     return status;

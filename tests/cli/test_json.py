@@ -93,8 +93,9 @@ class Json(Case):
         self.write("data.csv", "x1,x2,label\n" + "".join(f"0.{i},0.{9 - i},{i % 2}\n" for i in range(1, 9)))
         self.check("evaluate", "evaluate", "runs/small", "data.csv", "--label", "label")
         self.check("gradients", "gradients", "runs/small", "data.csv", "--label", "label", lines=True)
-        for command in ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations"):
-            self.check("catalog", command)
+        for kind in ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations"):
+            self.check("catalog", "list", kind)
+        self.check("lists", "list")
 
     def test_the_page_names_every_schema(self):
         with open(os.path.join(SOURCE, "docs", "json.md"), encoding="utf-8") as page:

@@ -29,7 +29,7 @@ def word(name):
     return {row["keras"]: row["name"] for row in WORDS}[name]
 
 
-WORDS = []  # of tapedeck layers --json
+WORDS = []  # of tapedeck list layers --json
 
 
 class Network:

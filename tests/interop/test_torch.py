@@ -386,20 +386,22 @@ class Watching(unittest.TestCase):
             np.testing.assert_array_equal(run["0.error"].at(every), tapedeck.Run(other.folder)["0.error"].at(every))
 
     def test_taps_are_there_only_while_something_is_due(self):
-        model = plain()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        deck = tapedeck.watch(model, self.path(), optimizer=optimizer, every=3)
-        found = []
-        for x, y in batches(6):
-            found.append("_compiled_call_impl" in vars(model[0]))
-            self.assertFalse(model[0]._forward_hooks)
-            F.cross_entropy(model(x), y).backward()
-            optimizer.step()
-            deck.step()
-        deck.finish()
-        self.assertEqual(found, [False, False, True, False, False, True])
-        self.assertNotIn("_compiled_call_impl", vars(model[0]))
-        self.assertNotIn("_compiled_call_impl", vars(model))
+        for checks in (False, True):
+            model = plain()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            deck = tapedeck.watch(model, self.path(f"checks-{checks}"), optimizer=optimizer, every=3, loop_checks=checks)
+            found = []
+            for x, y in batches(6):
+                found.append("_compiled_call_impl" in vars(model[0]))
+                self.assertFalse(model[0]._forward_hooks)
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                deck.step()
+            deck.finish()
+            # The checks of the loop look at the first two updates.
+            self.assertEqual(found, [checks, checks, True, False, False, True])
+            self.assertNotIn("_compiled_call_impl", vars(model[0]))
+            self.assertNotIn("_compiled_call_impl", vars(model))
 
     def test_training_in_evaluation_mode_is_said(self):
         def loop(model, optimizer, deck):

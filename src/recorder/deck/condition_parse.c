@@ -251,12 +251,12 @@ static int32_t parse_window_function(parser *p, node_kind kind) {
     int32_t outer = p->glob;
     p->glob = -1;
     const char *start = p->at;
-    int32_t of = parse_expression(p);
+    int32_t argument = parse_expression(p);
     if (p->glob >= 0) {
         return parse_failed(p, start, "mean and delta take one signal, not a glob");
     }
     p->glob = outer;
-    int32_t added = add_node(p, kind, of, NO_NODE);
+    int32_t added = add_node(p, kind, argument, NO_NODE);
     return added != NO_NODE && kind == NODE_MEAN ? mean_window(p, added) : added;
 }
 

@@ -671,7 +671,7 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
     deck->diff.limit = environment && full.diff_bytes > 0 ? (size_t)full.diff_bytes : 0;
     if (start_deck(deck, environment && !full.no_environment, error) != TD_OK) {
         if (!full.resume) {
-            td__folder_disclaim(deck->folder);
+            (void)td__folder_remove(deck->folder);
         }
         release_deck(deck);
         return NULL;

@@ -112,7 +112,7 @@ static int remove_entry(const char *path, const struct stat *about, int type, st
     return remove(path);
 }
 
-void td__folder_disclaim(const char *folder) {
+bool td__folder_remove(const char *folder) {
     enum { OPEN_FOLDERS = 16 };
-    (void)nftw(folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+    return nftw(folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;
 }

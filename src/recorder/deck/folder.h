@@ -22,7 +22,7 @@ td_status td__folder_find(const char *folder, char **found, td_error *error);
  * could be relied on, by the run's heartbeat. *lock is -1 when the folder cannot be opened. TD_BUSY when another
  * process writes into it. */
 td_status td__folder_lock(const char *folder, int *lock, td_error *error);
-/* Removes a claimed folder, and what sinks have left there, of a run that did not begin. */
-void td__folder_disclaim(const char *folder);
+/* Removes a folder and all that is in it; does not follow links. False, with errno, when something stays. */
+bool td__folder_remove(const char *folder);
 
 #endif

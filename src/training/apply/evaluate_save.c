@@ -25,33 +25,33 @@ typedef struct measure {
 
 enum { CLASS_MEASURES = 6, BIN_MEASURES = 5, VALUE_MEASURES = 7 };
 
-static void class_measures(const td_evaluation_class *of, measure *out) {
-    const measure all[CLASS_MEASURES] = {{"examples", (double)of->examples},
-                                         {"predicted", (double)of->predicted},
-                                         {"right", (double)of->right},
-                                         {"precision", of->precision},
-                                         {"recall", of->recall},
-                                         {"f1", of->f1}};
+static void class_measures(const td_evaluation_class *class, measure *out) {
+    const measure all[CLASS_MEASURES] = {{"examples", (double)class->examples},
+                                         {"predicted", (double)class->predicted},
+                                         {"right", (double)class->right},
+                                         {"precision", class->precision},
+                                         {"recall", class->recall},
+                                         {"f1", class->f1}};
     memcpy(out, all, sizeof all);
 }
 
-static void bin_measures(const td_evaluation_bin *of, measure *out) {
-    const measure all[BIN_MEASURES] = {{"from", of->from},
-                                       {"to", of->to},
-                                       {"examples", (double)of->examples},
-                                       {"confidence", of->confidence},
-                                       {"accuracy", of->accuracy}};
+static void bin_measures(const td_evaluation_bin *bin, measure *out) {
+    const measure all[BIN_MEASURES] = {{"from", bin->from},
+                                       {"to", bin->to},
+                                       {"examples", (double)bin->examples},
+                                       {"confidence", bin->confidence},
+                                       {"accuracy", bin->accuracy}};
     memcpy(out, all, sizeof all);
 }
 
-static void value_measures(const td_evaluation_value *of, measure *out) {
-    const measure all[VALUE_MEASURES] = {{"mae", of->mae},
-                                         {"rmse", of->rmse},
-                                         {"r2", of->r2},
-                                         {"residual_mean", of->residual_mean},
-                                         {"residual_std", of->residual_std},
-                                         {"residual_min", of->residual_min},
-                                         {"residual_max", of->residual_max}};
+static void value_measures(const td_evaluation_value *value, measure *out) {
+    const measure all[VALUE_MEASURES] = {{"mae", value->mae},
+                                         {"rmse", value->rmse},
+                                         {"r2", value->r2},
+                                         {"residual_mean", value->residual_mean},
+                                         {"residual_std", value->residual_std},
+                                         {"residual_min", value->residual_min},
+                                         {"residual_max", value->residual_max}};
     memcpy(out, all, sizeof all);
 }
 
@@ -83,37 +83,37 @@ static void rows(FILE *stream, const char *output, const char *part, const char 
     }
 }
 
-static void csv_classes(FILE *stream, const td_evaluation_output *of) {
+static void csv_classes(FILE *stream, const td_evaluation_output *output) {
     measure measures[CLASS_MEASURES];
-    size_t count = of->class_count;
+    size_t count = output->class_count;
     for (size_t i = 0; i < count; i++) {
-        class_measures(&of->classes[i], measures);
-        rows(stream, of->name, "class", of->classes[i].name, measures, CLASS_MEASURES);
+        class_measures(&output->classes[i], measures);
+        rows(stream, output->name, "class", output->classes[i].name, measures, CLASS_MEASURES);
     }
-    for (size_t i = 0; of->confusion && i < count * count; i++) {
-        row(stream, of->name, "confusion", of->classes[i / count].name, of->classes[i % count].name,
-            (double)of->confusion[i]);
+    for (size_t i = 0; output->confusion && i < count * count; i++) {
+        row(stream, output->name, "confusion", output->classes[i / count].name,
+            output->classes[i % count].name, (double)output->confusion[i]);
     }
 }
 
-static void csv_output(FILE *stream, const td_evaluation_output *of) {
+static void csv_output(FILE *stream, const td_evaluation_output *output) {
     measure measures[BIN_MEASURES > VALUE_MEASURES ? BIN_MEASURES : VALUE_MEASURES];
-    row(stream, of->name, "all", "", "loss", of->loss_value);
-    row(stream, of->name, "all", "", "rows", (double)of->rows);
-    row(stream, of->name, "all", "", "not_finite", (double)of->not_finite);
-    for (size_t i = 0; i < of->metric_count; i++) {
-        row(stream, of->name, "all", "", of->metrics[i].name, of->metrics[i].value);
+    row(stream, output->name, "all", "", "loss", output->loss_value);
+    row(stream, output->name, "all", "", "rows", (double)output->rows);
+    row(stream, output->name, "all", "", "not_finite", (double)output->not_finite);
+    for (size_t i = 0; i < output->metric_count; i++) {
+        row(stream, output->name, "all", "", output->metrics[i].name, output->metrics[i].value);
     }
-    csv_classes(stream, of);
-    for (size_t i = 0; i < of->bin_count; i++) {
+    csv_classes(stream, output);
+    for (size_t i = 0; i < output->bin_count; i++) {
         char name[24];
         (void)snprintf(name, sizeof name, "%zu", i);
-        bin_measures(&of->bins[i], measures);
-        rows(stream, of->name, "calibration", name, measures, BIN_MEASURES);
+        bin_measures(&output->bins[i], measures);
+        rows(stream, output->name, "calibration", name, measures, BIN_MEASURES);
     }
-    for (size_t i = 0; i < of->value_count; i++) {
-        value_measures(&of->values[i], measures);
-        rows(stream, of->name, "value", of->values[i].name, measures, VALUE_MEASURES);
+    for (size_t i = 0; i < output->value_count; i++) {
+        value_measures(&output->values[i], measures);
+        rows(stream, output->name, "value", output->values[i].name, measures, VALUE_MEASURES);
     }
 }
 
@@ -154,73 +154,74 @@ static void set_measures(json_t *object, const measure *measures, size_t count) 
     }
 }
 
-static json_t *json_confusion(const td_evaluation_output *of) {
-    json_t *matrix = of->confusion ? json_array() : json_null();
-    for (size_t i = 0; of->confusion && i < of->class_count; i++) {
+static json_t *json_confusion(const td_evaluation_output *output) {
+    json_t *matrix = output->confusion ? json_array() : json_null();
+    for (size_t i = 0; output->confusion && i < output->class_count; i++) {
         json_t *line = json_array();
-        for (size_t k = 0; k < of->class_count; k++) {
-            json_array_append_new(line, json_integer(of->confusion[i * of->class_count + k]));
+        for (size_t k = 0; k < output->class_count; k++) {
+            json_array_append_new(line,
+                                  json_integer(output->confusion[i * output->class_count + k]));
         }
         json_array_append_new(matrix, line);
     }
     return matrix;
 }
 
-static json_t *json_classes(const td_evaluation_output *of) {
+static json_t *json_classes(const td_evaluation_output *output) {
     json_t *list = json_array();
     measure measures[CLASS_MEASURES];
-    for (size_t i = 0; i < of->class_count; i++) {
+    for (size_t i = 0; i < output->class_count; i++) {
         json_t *class = json_object();
-        json_object_set_new(class, "name", text(of->classes[i].name));
-        class_measures(&of->classes[i], measures);
+        json_object_set_new(class, "name", text(output->classes[i].name));
+        class_measures(&output->classes[i], measures);
         set_measures(class, measures, CLASS_MEASURES);
         json_array_append_new(list, class);
     }
     return list;
 }
 
-static json_t *json_bins(const td_evaluation_output *of) {
+static json_t *json_bins(const td_evaluation_output *output) {
     json_t *list = json_array();
     measure measures[BIN_MEASURES];
-    for (size_t i = 0; i < of->bin_count; i++) {
+    for (size_t i = 0; i < output->bin_count; i++) {
         json_t *bin = json_object();
-        bin_measures(&of->bins[i], measures);
+        bin_measures(&output->bins[i], measures);
         set_measures(bin, measures, BIN_MEASURES);
         json_array_append_new(list, bin);
     }
     return list;
 }
 
-static json_t *json_values(const td_evaluation_output *of) {
+static json_t *json_values(const td_evaluation_output *output) {
     json_t *list = json_array();
     measure measures[VALUE_MEASURES];
-    for (size_t i = 0; i < of->value_count; i++) {
+    for (size_t i = 0; i < output->value_count; i++) {
         json_t *value = json_object();
-        json_object_set_new(value, "name", text(of->values[i].name));
-        value_measures(&of->values[i], measures);
+        json_object_set_new(value, "name", text(output->values[i].name));
+        value_measures(&output->values[i], measures);
         set_measures(value, measures, VALUE_MEASURES);
         json_array_append_new(list, value);
     }
     return list;
 }
 
-static json_t *json_output(const td_evaluation_output *of) {
+static json_t *json_output(const td_evaluation_output *output) {
     json_t *object = json_object(), *metrics = json_object();
-    for (size_t i = 0; i < of->metric_count; i++) {
-        json_object_set_new(metrics, of->metrics[i].name, number(of->metrics[i].value));
+    for (size_t i = 0; i < output->metric_count; i++) {
+        json_object_set_new(metrics, output->metrics[i].name, number(output->metrics[i].value));
     }
-    json_object_set_new(object, "name", text(of->name));
-    json_object_set_new(object, "kind", json_string(kind_names[of->kind]));
-    json_object_set_new(object, "loss", text(of->loss));
-    json_object_set_new(object, "why", text(of->why));
-    json_object_set_new(object, "value", number(of->loss_value));
-    json_object_set_new(object, "rows", json_integer(of->rows));
-    json_object_set_new(object, "not_finite", json_integer(of->not_finite));
+    json_object_set_new(object, "name", text(output->name));
+    json_object_set_new(object, "kind", json_string(kind_names[output->kind]));
+    json_object_set_new(object, "loss", text(output->loss));
+    json_object_set_new(object, "why", text(output->why));
+    json_object_set_new(object, "value", number(output->loss_value));
+    json_object_set_new(object, "rows", json_integer(output->rows));
+    json_object_set_new(object, "not_finite", json_integer(output->not_finite));
     json_object_set_new(object, "metrics", metrics);
-    json_object_set_new(object, "classes", json_classes(of));
-    json_object_set_new(object, "confusion", json_confusion(of));
-    json_object_set_new(object, "calibration", json_bins(of));
-    json_object_set_new(object, "values", json_values(of));
+    json_object_set_new(object, "classes", json_classes(output));
+    json_object_set_new(object, "confusion", json_confusion(output));
+    json_object_set_new(object, "calibration", json_bins(output));
+    json_object_set_new(object, "values", json_values(output));
     return object;
 }
 
@@ -267,24 +268,24 @@ static void fill(const canvas *on, int64_t x, int64_t y, int64_t width, int64_t 
     }
 }
 
-static void draw_confusion(const canvas *on, const td_evaluation_output *of, int64_t size) {
-    size_t count = of->class_count;
+static void draw_confusion(const canvas *on, const td_evaluation_output *output, int64_t size) {
+    size_t count = output->class_count;
     int64_t line = size > 4 ? 1 : 0; /* between the cells */
     fill(on, 0, 0, size * (int64_t)count, size * (int64_t)count, line ? 0.15 : 0);
     for (size_t i = 0; i < count * count; i++) {
-        double examples = (double)of->classes[i / count].examples;
+        double examples = (double)output->classes[i / count].examples;
         /* The root: a few mistakes among many examples are to be seen. */
-        double shade = examples > 0 ? sqrt((double)of->confusion[i] / examples) : 0;
+        double shade = examples > 0 ? sqrt((double)output->confusion[i] / examples) : 0;
         fill(on, (int64_t)(i % count) * size, (int64_t)(i / count) * size, size - line, size - line,
              shade);
     }
 }
 
 /* A bar for each bin as high as the accuracy; the line is where it would be as high as the confidence. */
-static void draw_bins(const canvas *on, const td_evaluation_output *of, int64_t left) {
-    int64_t width = SIDE / (int64_t)of->bin_count, height = on->height;
-    for (size_t i = 0; i < of->bin_count; i++) {
-        const td_evaluation_bin *bin = &of->bins[i];
+static void draw_bins(const canvas *on, const td_evaluation_output *output, int64_t left) {
+    int64_t width = SIDE / (int64_t)output->bin_count, height = on->height;
+    for (size_t i = 0; i < output->bin_count; i++) {
+        const td_evaluation_bin *bin = &output->bins[i];
         int64_t x = left + (int64_t)i * width;
         if (bin->examples) {
             int64_t bar = (int64_t)(bin->accuracy * (double)height);
@@ -296,13 +297,13 @@ static void draw_bins(const canvas *on, const td_evaluation_output *of, int64_t 
 }
 
 static td_status write_png(const td_evaluation *evaluation, FILE *stream, td_error *error) {
-    const td_evaluation_output *of = td_evaluation_at(evaluation, 0);
-    if (!of->confusion || td_evaluation_about(evaluation)->output_count > 1) {
+    const td_evaluation_output *output = td_evaluation_at(evaluation, 0);
+    if (!output->confusion || td_evaluation_about(evaluation)->output_count > 1) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "a picture is of the confusion matrix of one output with at most 1024 "
                             "classes; .csv and .json take everything");
     }
-    int64_t count = (int64_t)of->class_count, size = count < SIDE ? SIDE / count : 1;
+    int64_t count = (int64_t)output->class_count, size = count < SIDE ? SIDE / count : 1;
     canvas on = {.width = size * count + GAP + SIDE, .height = size * count};
     on.pixels = td__calloc((size_t)(on.width * on.height), CHANNELS * sizeof(float));
     td__picture picture = {0};
@@ -310,8 +311,8 @@ static td_status write_png(const td_evaluation *evaluation, FILE *stream, td_err
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     fill(&on, 0, 0, on.width, on.height, 0);
-    draw_confusion(&on, of, size);
-    draw_bins(&on, of, size * count + GAP);
+    draw_confusion(&on, output, size);
+    draw_bins(&on, output, size * count + GAP);
     td_view view = {
         .data = on.pixels, .dtype = TD_FLOAT32, .shape = TD_SHAPE(on.height, on.width, CHANNELS)};
     td_status status = td__picture_make(&view, TD__PICTURE_EXACT, &picture, error);

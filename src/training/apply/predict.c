@@ -174,25 +174,25 @@ static td_status make_accuracy(predictor *p, const td_predict_options *options, 
 /* What one of the outputs is, as files are to know it. */
 static td__predicted_output describe(const predictor *p, size_t output) {
     const td_data_info *info = td_dataset_info(p->saved.data);
-    td__predicted_output of = {.scores = p->signals.scores};
+    td__predicted_output result = {.scores = p->signals.scores};
     if (p->output_count == 1) {
-        of.label_count = p->saved.labelled ? td__elements_from(&info->label, 0) : 0;
-        return of;
+        result.label_count = p->saved.labelled ? td__elements_from(&info->label, 0) : 0;
+        return result;
     }
     const td_layer_info *layer = td__output_layer(p->saved.model, output);
     const td__head *head = p->saved.head_count ? &p->saved.heads[output] : NULL;
-    of = (td__predicted_output){.name = layer->name, .scores = {.size = sizeof of.scores}};
+    result = (td__predicted_output){.name = layer->name, .scores = {.size = sizeof result.scores}};
     for (size_t i = 0; i < info->label_piece_count; i++) {
         if (!strcmp(info->label_pieces[i].name, layer->name)) {
-            of.first_label = info->label_pieces[i].first;
-            of.label_count = info->label_pieces[i].count;
+            result.first_label = info->label_pieces[i].first;
+            result.label_count = info->label_pieces[i].count;
         }
     }
     if (head) {
-        of.scores.classes =
-            td__scored_classes(&head->objective, &layer->output, &of.scores.threshold);
+        result.scores.classes =
+            td__scored_classes(&head->objective, &layer->output, &result.scores.threshold);
     }
-    return of;
+    return result;
 }
 
 /* "outputs.npy" of output "price": "outputs.price.npy"; "pictures/": "pictures/price/". From td__calloc. */

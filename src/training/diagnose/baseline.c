@@ -14,7 +14,7 @@ enum { PARTS = 10, MOST_UNUSUAL = 4096, MOST_BASELINES = 256, ENOUGH_RUNS = 3, M
 #define SHARE 0.1 /* of the largest, of numbers that are not all above 0 */
 
 typedef struct baseline {
-    td__case *of;
+    td__case *c;
     td__history **others;
     size_t count;
     int64_t steps; /* that all have */
@@ -56,7 +56,7 @@ static bool falls(const td__series *s) {
 static const struct {
     bool (*holds)(const td__series *series);
     const char *not_here; /* of a signal: what it does here and never did */
-    enum { ANY, NORMS, LOSS } of;
+    enum { ANY, NORMS, LOSS } c;
 } invariants[] = {
     {is_finite, "is not always finite", ANY},
     {is_never_zero, "is 0 at some steps", NORMS},
@@ -101,15 +101,15 @@ static double beyond(const baseline *b, double value, double low, double high) {
 /* ---- Keeping ---------------------------------------------------------------------------------- */
 
 static void keep(baseline *b, const td_unusual *unusual) {
-    td_diagnosis *d = b->of->diagnosis;
+    td_diagnosis *d = b->c->diagnosis;
     if (td__grow(&d->unusual, &d->unusual_capacity, d->unusual_count + 1, MOST_UNUSUAL,
                  sizeof *d->unusual)) {
         d->unusual[d->unusual_count++] = *unusual;
     }
 }
 
-static const char *title_of(td__case *of, const char *signal, const char *statistic) {
-    return statistic ? td__say(of, "%s of %s", statistic, signal) : td__keep(of, signal);
+static const char *title_of(td__case *c, const char *signal, const char *statistic) {
+    return statistic ? td__say(c, "%s of %s", statistic, signal) : td__keep(c, signal);
 }
 
 static int64_t first_bad_step(const td__series *s, bool (*holds)(const td__series *series)) {
@@ -124,10 +124,10 @@ static int64_t first_bad_step(const td__series *s, bool (*holds)(const td__serie
 
 static void compare_invariants(baseline *b, const td__series *here, const char *signal,
                                const char *statistic, const td__series *const *others) {
-    td__case *of = b->of;
+    td__case *c = b->c;
     for (size_t k = 0; k < sizeof invariants / sizeof *invariants; k++) {
-        bool held = invariants[k].of == ANY || (invariants[k].of == NORMS && statistic) ||
-                    (invariants[k].of == LOSS && here == td__loss_of(of->history));
+        bool held = invariants[k].c == ANY || (invariants[k].c == NORMS && statistic) ||
+                    (invariants[k].c == LOSS && here == td__loss_of(c->history));
         for (size_t i = 0; i < b->count && held; i++) {
             held = invariants[k].holds(others[i]);
         }
@@ -135,9 +135,9 @@ static void compare_invariants(baseline *b, const td__series *here, const char *
             continue;
         }
         keep(b,
-             &(td_unusual){.text = td__say(of, "%s %s; in the others it never was so",
-                                           title_of(of, signal, statistic), invariants[k].not_here),
-                           .signal = td__keep(of, signal),
+             &(td_unusual){.text = td__say(c, "%s %s; in the others it never was so",
+                                           title_of(c, signal, statistic), invariants[k].not_here),
+                           .signal = td__keep(c, signal),
                            .statistic = statistic,
                            .step = first_bad_step(here, invariants[k].holds),
                            .value = NAN,
@@ -149,7 +149,7 @@ static void compare_invariants(baseline *b, const td__series *here, const char *
 
 static void compare_numbers(baseline *b, const td__series *here, const char *signal,
                             const char *statistic, const td__series *const *others) {
-    td__case *of = b->of;
+    td__case *c = b->c;
     td_unusual most = {0};
     int64_t since = 0;
     double second = 0; /* one part alone may be chance */
@@ -175,10 +175,10 @@ static void compare_numbers(baseline *b, const td__series *here, const char *sig
     }
     if (most.size > 1 && (second > 1 || parts < 2)) {
         int64_t last = most.step - 1 + b->steps / PARTS;
-        most.text = td__say(of, "%s is %.4g in steps %lld to %lld; in the others %.4g to %.4g",
-                            title_of(of, signal, statistic), most.value, (long long)most.step,
+        most.text = td__say(c, "%s is %.4g in steps %lld to %lld; in the others %.4g to %.4g",
+                            title_of(c, signal, statistic), most.value, (long long)most.step,
                             (long long)last, most.low, most.high);
-        most.signal = td__keep(of, signal);
+        most.signal = td__keep(c, signal);
         most.statistic = statistic;
         most.step = since;
         keep(b, &most);
@@ -187,7 +187,7 @@ static void compare_numbers(baseline *b, const td__series *here, const char *sig
 
 /* One series of the run against the same of the others; which must all have it. */
 static void compare_series(baseline *b, const char *signal, const char *statistic) {
-    const td__series *here = td__series_of(b->of->history, signal, statistic);
+    const td__series *here = td__series_of(b->c->history, signal, statistic);
     const td__series **others = td__calloc(b->count, sizeof *others);
     size_t had = 0;
     for (size_t i = 0; others && i < b->count; i++) {
@@ -251,12 +251,12 @@ static const char *instead_of(const td_comparison *c, const char *text) {
 }
 
 static td_status compare_settings(baseline *b, td_error *error) {
-    td__case *of = b->of;
+    td__case *c = b->c;
     const td_compare_options no_signals = {.size = sizeof no_signals, .what = "/"};
     td_comparison **all = td__calloc(b->count, sizeof(td_comparison *));
     td_status status = all ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     for (size_t i = 0; !status && i < b->count; i++) {
-        all[i] = td_run_compare(of->history->run, b->others[i]->run, &no_signals, error);
+        all[i] = td_run_compare(c->history->run, b->others[i]->run, &no_signals, error);
         status = all[i] ? TD_OK : TD_IO;
     }
     for (size_t i = status ? 0 : all[0]->environment_count; !status && i < all[0]->difference_count;
@@ -269,8 +269,8 @@ static td_status compare_settings(baseline *b, td_error *error) {
         if (everywhere) {
             const char *instead = instead_of(all[0], text);
             keep(b,
-                 &(td_unusual){.text = instead ? td__say(of, "%s; in the others %s", text, instead)
-                                               : td__say(of, "%s; none of the others has it", text),
+                 &(td_unusual){.text = instead ? td__say(c, "%s; in the others %s", text, instead)
+                                               : td__say(c, "%s; none of the others has it", text),
                                .value = NAN,
                                .low = NAN,
                                .high = NAN,
@@ -299,7 +299,7 @@ static int by_importance(const void *left, const void *right) {
 }
 
 static void compare_signals(baseline *b) {
-    td_run *run = b->of->history->run;
+    td_run *run = b->c->history->run;
     for (size_t i = 0; i < td_run_signal_count(run); i++) {
         const td_run_signal *signal = td_run_signal_at(run, i);
         compare_series(b, signal->name, NULL);
@@ -307,8 +307,8 @@ static void compare_signals(baseline *b) {
     }
 }
 
-td_status td__compare_with(td__case *of, const char *const *runs, size_t count, td_error *error) {
-    baseline b = {.of = of, .steps = of->history->last_step};
+td_status td__compare_with(td__case *c, const char *const *runs, size_t count, td_error *error) {
+    baseline b = {.c = c, .steps = c->history->last_step};
     if (count > MOST_BASELINES) {
         return td_error_set(error, TD_INVALID, "--baseline: %zu runs, at most %d are compared with",
                             count, MOST_BASELINES);
@@ -324,7 +324,7 @@ td_status td__compare_with(td__case *of, const char *const *runs, size_t count, 
     status = status ? status : compare_settings(&b, error);
     if (!status) {
         compare_signals(&b);
-        td_diagnosis *d = of->diagnosis;
+        td_diagnosis *d = c->diagnosis;
         d->baseline_count = count;
         if (d->unusual_count) {
             qsort(d->unusual, d->unusual_count, sizeof *d->unusual, by_importance);

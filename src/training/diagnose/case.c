@@ -22,62 +22,62 @@ static const char *keep(td_diagnosis *diagnosis, const char *text) {
     return copy;
 }
 
-const char *td__say(td__case *of, const char *format, ...) {
+const char *td__say(td__case *c, const char *format, ...) {
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return keep(of->diagnosis, text);
+    return keep(c->diagnosis, text);
 }
 
-const char *td__keep(td__case *of, const char *text) {
-    return keep(of->diagnosis, text);
+const char *td__keep(td__case *c, const char *text) {
+    return keep(c->diagnosis, text);
 }
 
-void td__found(td__case *of, const char *layer, int64_t since, const char *signal, double value,
+void td__found(td__case *c, const char *layer, int64_t since, const char *signal, double value,
                const char *text) {
-    if (of->symptom_count < TD__MOST_SYMPTOMS) {
-        of->symptoms[of->symptom_count++] =
-            (td__symptom){of->rule->symptom,
+    if (c->symptom_count < TD__MOST_SYMPTOMS) {
+        c->symptoms[c->symptom_count++] =
+            (td__symptom){c->rule->symptom,
                           layer,
                           -1,
                           since,
-                          {text, signal ? td__keep(of, signal) : NULL, since, value}};
+                          {text, signal ? td__keep(c, signal) : NULL, since, value}};
     }
 }
 
-void td__found_unit(td__case *of, int64_t unit) {
-    if (of->symptom_count > 0) {
-        of->symptoms[of->symptom_count - 1].unit = unit;
+void td__found_unit(td__case *c, int64_t unit) {
+    if (c->symptom_count > 0) {
+        c->symptoms[c->symptom_count - 1].unit = unit;
     }
 }
 
-const td__symptom *td__has(const td__case *of, enum td__symptom_index index) {
-    for (size_t i = 0; i < of->symptom_count; i++) {
-        if (of->symptoms[i].index == index) {
-            return &of->symptoms[i];
+const td__symptom *td__has(const td__case *c, enum td__symptom_index index) {
+    for (size_t i = 0; i < c->symptom_count; i++) {
+        if (c->symptoms[i].index == index) {
+            return &c->symptoms[i];
         }
     }
     return NULL;
 }
 
-bool td__has_any(const td__case *of, uint32_t symptoms) {
-    for (size_t i = 0; i < of->symptom_count; i++) {
-        if (symptoms & (1U << of->symptoms[i].index)) {
+bool td__has_any(const td__case *c, uint32_t symptoms) {
+    for (size_t i = 0; i < c->symptom_count; i++) {
+        if (symptoms & (1U << c->symptoms[i].index)) {
             return true;
         }
     }
     return false;
 }
 
-td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,
+td__suspicion *td__suspect(td__case *c, td__strength strength, ptrdiff_t layer,
                            const char *remedy) {
-    if (of->suspicion_count == TD__MOST_SUSPICIONS) {
+    if (c->suspicion_count == TD__MOST_SUSPICIONS) {
         return NULL;
     }
-    td__suspicion *suspicion = &of->suspicions[of->suspicion_count++];
-    *suspicion = (td__suspicion){.rule = of->rule,
+    td__suspicion *suspicion = &c->suspicions[c->suspicion_count++];
+    *suspicion = (td__suspicion){.rule = c->rule,
                                  .strength = strength,
                                  .layer = layer,
                                  .unit = -1,
@@ -99,30 +99,30 @@ void td__edit(td__suspicion *suspicion, const char *text) {
     }
 }
 
-void td__edit_layer(td__case *of, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
+void td__edit_layer(td__case *c, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
                     const char *value) {
-    if (of->experiment->layer_count) { /* a model from a file has no layers to edit */
-        td__edit(suspicion, td__say(of, "model.%td.%s.%s=%s", layer,
-                                    td_layer_kind_name(
-                                        td_model_layer(of->trainer->model, (size_t)layer)->kind),
-                                    key, value));
+    if (c->experiment->layer_count) { /* a model from a file has no layers to edit */
+        td__edit(suspicion,
+                 td__say(c, "model.%td.%s.%s=%s", layer,
+                         td_layer_kind_name(td_model_layer(c->trainer->model, (size_t)layer)->kind),
+                         key, value));
     }
 }
 
-double td__rate_of(const td__case *of) {
-    return of->trainer ? td_optimizer_settled(of->trainer->learner.optimizer)->learning_rate.value
-                       : NAN;
+double td__rate_of(const td__case *c) {
+    return c->trainer ? td_optimizer_settled(c->trainer->learner.optimizer)->learning_rate.value
+                      : NAN;
 }
 
-double td__score_of(const td__case *of) {
-    return of->repeated ? of->baseline.score : NAN;
+double td__score_of(const td__case *c) {
+    return c->repeated ? c->baseline.score : NAN;
 }
 
-td__origin *td__origin_new(td__case *of) {
-    if (of->origin_count == sizeof of->origins / sizeof *of->origins) {
+td__origin *td__origin_new(td__case *c) {
+    if (c->origin_count == sizeof c->origins / sizeof *c->origins) {
         return NULL;
     }
-    td__origin *origin = &of->origins[of->origin_count++];
+    td__origin *origin = &c->origins[c->origin_count++];
     *origin = (td__origin){.layer = -1, .parameter = -1, .row = -1};
     return origin;
 }

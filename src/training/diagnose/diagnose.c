@@ -30,15 +30,15 @@ void td__note(td_diagnosis *diagnosis, const char *text) {
 
 /* ---- The case ------------------------------------------------------------------------------- */
 
-static td_status gather(td__case *of, td_error *error) {
-    td_status status = td__facts_gather(&of->facts, of->trainer, error);
+static td_status gather(td__case *c, td_error *error) {
+    td_status status = td__facts_gather(&c->facts, c->trainer, error);
     if (!status) {
-        status = td__layers_gather(&of->layers, of->trainer, error);
+        status = td__layers_gather(&c->layers, c->trainer, error);
     }
     if (!status) {
-        status = td__layers_look(&of->layers, of->trainer, false, error);
+        status = td__layers_look(&c->layers, c->trainer, false, error);
     }
-    of->known = !status;
+    c->known = !status;
     return status;
 }
 
@@ -50,18 +50,18 @@ static void see_experiment(void *user, const char *key, const char *value) {
 
 /* The experiment of a run, if it can be had; otherwise why not is noted. A run that another program
  * recorded has none. */
-static void open_experiment(td__case *of) {
+static void open_experiment(td__case *c) {
     td_error reason = {0};
     bool expected = false;
-    (void)td_run_notes(of->history->run, "experiment", see_experiment, &expected, NULL);
-    if (!expected && access(of->path, F_OK) != 0) {
-        of->path = NULL;
+    (void)td_run_notes(c->history->run, "experiment", see_experiment, &expected, NULL);
+    if (!expected && access(c->path, F_OK) != 0) {
+        c->path = NULL;
         return;
     }
-    td__trial_options options = {.path = of->path};
-    of->trainer = td__trial_open(&options, &of->experiment, &reason);
-    if (!of->trainer || gather(of, &reason)) {
-        td__note(of->diagnosis, td__say(of, "the run cannot be repeated: %s", reason.text));
+    td__trial_options options = {.path = c->path};
+    c->trainer = td__trial_open(&options, &c->experiment, &reason);
+    if (!c->trainer || gather(c, &reason)) {
+        td__note(c->diagnosis, td__say(c, "the run cannot be repeated: %s", reason.text));
     }
 }
 
@@ -69,41 +69,41 @@ static td_status look_after(void *user, td_trainer *trainer, td_error *error) {
     return td__layers_look(user, trainer, true, error);
 }
 
-static void repeat(td__case *of, double seconds) {
+static void repeat(td__case *c, double seconds) {
     td_error reason = {0};
-    int64_t seen = of->history->last_step, planned = of->trainer->feed.steps;
+    int64_t seen = c->history->last_step, planned = c->trainer->feed.steps;
     int64_t steps = seen > 0 && seen < planned ? seen : planned; /* it may have recorded nothing */
-    of->steps = steps < MOST_STEPS ? steps : MOST_STEPS;
-    td__trial_options options = {.path = of->path,
-                                 .steps = of->steps,
+    c->steps = steps < MOST_STEPS ? steps : MOST_STEPS;
+    td__trial_options options = {.path = c->path,
+                                 .steps = c->steps,
                                  .seconds = seconds,
-                                 .task = &of->facts.task,
-                                 .look = look_after,
-                                 .user = &of->layers};
-    if (of->steps < 1 || td__trial_run(&options, &of->baseline, &reason)) {
-        td__note(of->diagnosis, td__say(of, "the run cannot be repeated: %s", reason.text));
+                                 .task = &c->facts.task,
+                                 .visit = look_after,
+                                 .user = &c->layers};
+    if (c->steps < 1 || td__trial_run(&options, &c->baseline, &reason)) {
+        td__note(c->diagnosis, td__say(c, "the run cannot be repeated: %s", reason.text));
         return;
     }
-    of->repeated = true;
-    if (of->baseline.complete) {
-        of->whole = of->steps == steps;
-    } else if (of->baseline.origin.cause) { /* a trial may get farther than the run did */
-        of->steps = of->trainer->feed.steps < MOST_STEPS ? of->trainer->feed.steps : MOST_STEPS;
+    c->repeated = true;
+    if (c->baseline.complete) {
+        c->whole = c->steps == steps;
+    } else if (c->baseline.origin.cause) { /* a trial may get farther than the run did */
+        c->steps = c->trainer->feed.steps < MOST_STEPS ? c->trainer->feed.steps : MOST_STEPS;
     } else {
-        of->steps = of->baseline.steps;
+        c->steps = c->baseline.steps;
     }
 }
 
-static void release(td__case *of) {
-    td__facts_release(&of->facts);
-    td__layers_release(&of->layers);
-    if (!of->lent) {
-        td_trainer_destroy(of->trainer);
-        td_experiment_destroy(of->experiment);
+static void release(td__case *c) {
+    td__facts_release(&c->facts);
+    td__layers_release(&c->layers);
+    if (!c->lent) {
+        td_trainer_destroy(c->trainer);
+        td_experiment_destroy(c->experiment);
     }
-    td__loop_release(of);
-    td__history_close(of->history);
-    td__free(of);
+    td__loop_release(c);
+    td__history_close(c->history);
+    td__free(c);
 }
 
 /* ---- Rules ---------------------------------------------------------------------------------- */
@@ -148,27 +148,26 @@ static td_status check_names(const char *only, const char *ignore, td_error *err
 }
 
 /* That nothing was looked at is not the same as that nothing was found. */
-static td_status check_count(const td__case *of, td_error *error) {
-    return of->diagnosis->rule_count + of->diagnosis->skipped_count
+static td_status check_count(const td__case *c, td_error *error) {
+    return c->diagnosis->rule_count + c->diagnosis->skipped_count
                ? TD_OK
                : td_error_set(error, TD_INVALID,
-                              of->history ? "no rule is left to look at the run"
-                                          : "no rule is left to look at an experiment before it "
-                                            "trains; others look at a run: tapedeck diagnose RUN");
+                              c->history ? "no rule is left to look at the run"
+                                         : "no rule is left to look at an experiment before it "
+                                           "trains; others look at a run: tapedeck diagnose RUN");
 }
 
-static void apply_rules(td__case *of, const char *only, const char *ignore) {
+static void apply_rules(td__case *c, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
         bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
-        bool several = of->trainer && of->trainer->head_count > 1;
-        if (wanted && (of->history || !rule->after) && !(rule->one_output && several)) {
-            bool counts = td__rule_is_wanted(rule, only, ignore),
-                 able = td__rule_can_look(of, rule);
-            of->rule = rule;
-            rule->look(of);
-            of->diagnosis->rule_count += counts && able;
-            of->diagnosis->skipped_count += counts && !able;
+        bool several = c->trainer && c->trainer->head_count > 1;
+        if (wanted && (c->history || !rule->after) && !(rule->one_output && several)) {
+            bool counts = td__rule_is_wanted(rule, only, ignore), able = td__rule_can_look(c, rule);
+            c->rule = rule;
+            rule->find(c);
+            c->diagnosis->rule_count += counts && able;
+            c->diagnosis->skipped_count += counts && !able;
         }
     }
 }
@@ -176,57 +175,64 @@ static void apply_rules(td__case *of, const char *only, const char *ignore) {
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 static td__case *start(td_diagnosis *diagnosis) {
-    td__case *of = diagnosis ? td__calloc(1, sizeof *of) : NULL;
-    if (of) {
-        of->diagnosis = diagnosis;
+    td__case *c = diagnosis ? td__calloc(1, sizeof *c) : NULL;
+    if (c) {
+        c->diagnosis = diagnosis;
     }
-    return of;
+    return c;
 }
 
-static td_status diagnose(td__case *of, const char *run, const td_diagnose_options *options,
+static td_status diagnose(td__case *c, const char *run, const td_diagnose_options *options,
                           td_error *error) {
     td_status named = check_names(options->only, options->ignore, error);
     if (named) {
         return named;
     }
-    of->history = td__history_open(run, error);
-    if (!of->history) {
+    c->history = td__history_open(run, error);
+    if (!c->history) {
         return error && error->status ? error->status : TD_IO;
     }
     td_run_info info = {.size = sizeof info};
+<<<<<<< HEAD
     td_run_about(of->history->run, &info);
     char files[PATH_MAX];
     bool here = td_run_files(of->history->run, files, sizeof files, NULL) == TD_OK;
     of->folder = td__keep(of, here ? files : info.folder);
     of->path = td__say(of, "%s/experiment.yaml", of->folder);
     td__loop_read(of);
+=======
+    td_run_about(c->history->run, &info);
+    c->folder = td__keep(c, info.folder);
+    c->path = td__say(c, "%s/experiment.yaml", info.folder);
+    td__loop_read(c);
+>>>>>>> main
     if (!info.events) {
-        open_experiment(of);
+        open_experiment(c);
     }
     double seconds = options->seconds > 0 ? options->seconds : 60;
-    if (of->known && !options->no_trial) {
-        repeat(of, seconds / 4);
+    if (c->known && !options->no_trial) {
+        repeat(c, seconds / 4);
     }
-    of->available = td__needs_available(of);
-    apply_rules(of, options->only, options->ignore);
-    td__note_skipped(of, options->only, options->ignore);
-    td_status status = check_count(of, error);
-    status = status ? status : td__judge(of, options, error);
+    c->available = td__needs_available(c);
+    apply_rules(c, options->only, options->ignore);
+    td__note_skipped(c, options->only, options->ignore);
+    td_status status = check_count(c, error);
+    status = status ? status : td__judge(c, options, error);
     if (!status && options->baseline_count) {
-        status = td__compare_with(of, options->baseline, options->baseline_count, error);
+        status = td__compare_with(c, options->baseline, options->baseline_count, error);
     }
-    return status ? status : td__report(of, error);
+    return status ? status : td__report(c, error);
 }
 
 td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, td_error *error) {
     td_diagnose_options settled;
     (void)td__options(&settled, sizeof settled, options);
     td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
-    td__case *of = start(diagnosis);
+    td__case *c = start(diagnosis);
     td_status status =
-        of ? diagnose(of, run, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
-    if (of) {
-        release(of);
+        c ? diagnose(c, run, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    if (c) {
+        release(c);
     }
     if (status) {
         td_diagnosis_destroy(diagnosis);
@@ -238,9 +244,9 @@ td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, t
 /* ---- Before training ------------------------------------------------------------------------ */
 
 /* Nothing has run: what cannot be meant is reported, and the rest as what may do harm. */
-static void judge_unrun(td__case *of) {
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+static void judge_unrun(td__case *c) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         s->accepted = s->strength >= TD__STRUCTURE;
         s->confidence = s->strength >= TD__CONTRADICTION ? TD_SURE : TD_MAYBE;
         s->weight = (double)s->strength + s->severity / 2;
@@ -248,32 +254,32 @@ static void judge_unrun(td__case *of) {
 }
 
 /* What is worth knowing of the data and is no fault by itself. */
-static void note_data(td__case *of) {
-    const td__facts *facts = &of->facts;
-    td_names remarks = of->trainer->feed.info->remarks;
+static void note_data(td__case *c) {
+    const td__facts *facts = &c->facts;
+    td_names remarks = c->trainer->feed.info->remarks;
     for (size_t i = 0; i < remarks.count; i++) {
-        td__note(of->diagnosis, td__keep(of, remarks.items[i]));
+        td__note(c->diagnosis, td__keep(c, remarks.items[i]));
     }
     if (facts->constant_columns && facts->table) {
-        td__note(of->diagnosis,
-                 td__say(of, "%lld of %lld input columns never change",
+        td__note(c->diagnosis,
+                 td__say(c, "%lld of %lld input columns never change",
                          (long long)facts->constant_columns, (long long)facts->width));
     }
     if (facts->duplicates) {
-        td__note(of->diagnosis,
-                 td__say(of, "%lld of the validation examples looked at are training examples too",
+        td__note(c->diagnosis,
+                 td__say(c, "%lld of the validation examples looked at are training examples too",
                          (long long)facts->duplicates));
     }
-    if (of->trainer->feed.info->batch > facts->rows) {
-        td__note(of->diagnosis,
-                 td__say(of, "a batch is %lld examples, and there are %lld",
-                         (long long)of->trainer->feed.info->batch, (long long)facts->rows));
+    if (c->trainer->feed.info->batch > facts->rows) {
+        td__note(c->diagnosis,
+                 td__say(c, "a batch is %lld examples, and there are %lld",
+                         (long long)c->trainer->feed.info->batch, (long long)facts->rows));
     }
 }
 
 /* How the untrained network passes signals on: where variance is lost or made. */
-static void note_flow(td__case *of) {
-    const td__layers *layers = &of->layers;
+static void note_flow(td__case *c) {
+    const td__layers *layers = &c->layers;
     if (layers->first < 0 || layers->first == layers->last) {
         return;
     }
@@ -284,8 +290,8 @@ static void note_flow(td__case *of) {
         first->start.deviation > 0 ? last->start.deviation / first->start.deviation : 1;
     if (back < VANISHED || back > 1 / VANISHED || forward < VANISHED || forward > 1 / VANISHED) {
         td__note(
-            of->diagnosis,
-            td__say(of,
+            c->diagnosis,
+            td__say(c,
                     "before training, outputs have deviation %.2g at %s and %.2g at %s; errors "
                     "%.2g and %.2g",
                     first->start.deviation, first->name, last->start.deviation, last->name,
@@ -293,52 +299,52 @@ static void note_flow(td__case *of) {
     }
 }
 
-static td_status check(td__case *of, const char *experiment, const td_check_options *options,
+static td_status check(td__case *c, const char *experiment, const td_check_options *options,
                        td_error *error) {
     td_status named = check_names(options->only, options->ignore, error);
     if (named) {
         return named;
     }
-    of->path = td__keep(of, experiment);
-    td__trial_options opening = {.path = of->path,
+    c->path = td__keep(c, experiment);
+    td__trial_options opening = {.path = c->path,
                                  .set = options->set,
                                  .set_count = options->set_count,
                                  .problem = options->problem,
                                  .user = options->user,
                                  .while_reading = options->while_reading};
-    of->lent = options->trainer != NULL;
-    if (of->lent) {
-        of->trainer = options->trainer;
-        of->experiment = of->trainer->experiment;
+    c->lent = options->trainer != NULL;
+    if (c->lent) {
+        c->trainer = options->trainer;
+        c->experiment = c->trainer->experiment;
     } else {
-        of->trainer = td__trial_open(&opening, &of->experiment, error);
+        c->trainer = td__trial_open(&opening, &c->experiment, error);
     }
-    td_status status = of->trainer ? gather(of, error) : TD_INVALID;
+    td_status status = c->trainer ? gather(c, error) : TD_INVALID;
     if (status) {
         return status;
     }
-    of->available = td__needs_available(of);
-    apply_rules(of, options->only, options->ignore);
-    status = check_count(of, error);
+    c->available = td__needs_available(c);
+    apply_rules(c, options->only, options->ignore);
+    status = check_count(c, error);
     if (status) {
         return status;
     }
-    judge_unrun(of);
-    note_data(of);
-    note_flow(of);
-    status = options->probe ? td__probe(of, options, error) : TD_OK;
-    return status ? status : td__report(of, error);
+    judge_unrun(c);
+    note_data(c);
+    note_flow(c);
+    status = options->probe ? td__probe(c, options, error) : TD_OK;
+    return status ? status : td__report(c, error);
 }
 
 td_diagnosis *td_check(const char *experiment, const td_check_options *options, td_error *error) {
     td_check_options settled;
     (void)td__options(&settled, sizeof settled, options);
     td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
-    td__case *of = start(diagnosis);
-    td_status status = of ? check(of, experiment, &settled, error)
-                          : td_error_set(error, TD_MEMORY, "out of memory");
-    if (of) {
-        release(of);
+    td__case *c = start(diagnosis);
+    td_status status =
+        c ? check(c, experiment, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    if (c) {
+        release(c);
     }
     if (status) {
         td_diagnosis_destroy(diagnosis);

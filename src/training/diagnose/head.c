@@ -29,16 +29,16 @@ td__range td__activation_range(td_activation activation) {
     }
 }
 
-bool td__labels_beyond(const td__case *of) {
-    const td__column *labels = &of->facts.labels.all;
-    td__range range = td__activation_range(of->layers.output);
+bool td__labels_beyond(const td__case *c) {
+    const td__column *labels = &c->facts.labels.all;
+    td__range range = td__activation_range(c->layers.output);
     double slack = 1e-3 * (labels->maximum - labels->minimum);
     return labels->minimum < range.low - slack || labels->maximum > range.high + slack;
 }
 
-bool td__labels_are_signs(const td__case *of) {
-    return of->facts.labels.distinct == 2 && !of->facts.labels.binary &&
-           td__is_crossentropy(of->experiment->train.objective.loss);
+bool td__labels_are_signs(const td__case *c) {
+    return c->facts.labels.distinct == 2 && !c->facts.labels.binary &&
+           td__is_crossentropy(c->experiment->train.objective.loss);
 }
 
 typedef struct head {
@@ -48,17 +48,17 @@ typedef struct head {
     bool classes;  /* labels are to be read as class numbers */
 } head;
 
-static head right_head(const td__case *of) {
-    const td__train_spec *train = &of->experiment->train;
-    const td__task *task = &of->facts.task;
+static head right_head(const td__case *c) {
+    const td__train_spec *train = &c->experiment->train;
+    const td__task *task = &c->facts.task;
     switch (task->kind) {
     case TD__TASK_CLASSES: {
-        bool numbers = of->facts.labels.width == 1;
+        bool numbers = c->facts.labels.width == 1;
         return (head){TD_SOFTMAX,
                       numbers ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                               : TD_LOSS_CATEGORICAL_CROSSENTROPY,
-                      of->layers.units < task->classes ? task->classes : 0,
-                      numbers && of->trainer->feed.info->label_kind != TD_LABEL_CLASS};
+                      c->layers.units < task->classes ? task->classes : 0,
+                      numbers && c->trainer->feed.info->label_kind != TD_LABEL_CLASS};
     }
     case TD__TASK_BINARY:
     case TD__TASK_LABELS:
@@ -72,45 +72,45 @@ static head right_head(const td__case *of) {
     }
 }
 
-void td__edit_logits(td__case *of, td__suspicion *suspicion) {
-    const td__train_spec *train = &of->experiment->train;
+void td__edit_logits(td__case *c, td__suspicion *suspicion) {
+    const td__train_spec *train = &c->experiment->train;
     td__edit(suspicion, "train.from_logits=false");
     if (train->objective.options.from_logits && !train->from_logits) { /* the loss says so itself */
-        td__edit(suspicion, td__say(of, "train.loss.%s.from_logits=false",
+        td__edit(suspicion, td__say(c, "train.loss.%s.from_logits=false",
                                     td_loss_name(train->objective.loss)));
     }
 }
 
-void td__edit_output(td__case *of, td__suspicion *suspicion) {
-    head right = right_head(of);
-    ptrdiff_t layer = of->layers.output_layer;
-    const td__layer_kind *kind = of->layers.items[layer].kind;
+void td__edit_output(td__case *c, td__suspicion *suspicion) {
+    head right = right_head(c);
+    ptrdiff_t layer = c->layers.output_layer;
+    const td__layer_kind *kind = c->layers.items[layer].kind;
     const char *key = td__layer_activation_key(kind);
-    layer = td__layer_has_option(kind, key) ? layer : of->layers.last; /* a relu has no choice */
-    td__edit_layer(of, suspicion, layer, key, td_activation_name(right.activation));
-    td__edit_logits(of, suspicion);
+    layer = td__layer_has_option(kind, key) ? layer : c->layers.last; /* a relu has no choice */
+    td__edit_layer(c, suspicion, layer, key, td_activation_name(right.activation));
+    td__edit_logits(c, suspicion);
 }
 
-void td__edit_head(td__case *of, td__suspicion *suspicion) {
-    const td__train_spec *train = &of->experiment->train;
-    head right = right_head(of);
-    const td__layer_facts *last = &of->layers.items[of->layers.last];
-    td__edit_output(of, suspicion);
+void td__edit_head(td__case *c, td__suspicion *suspicion) {
+    const td__train_spec *train = &c->experiment->train;
+    head right = right_head(c);
+    const td__layer_facts *last = &c->layers.items[c->layers.last];
+    td__edit_output(c, suspicion);
     if (right.loss != train->objective.loss) {
-        td__edit(suspicion, td__say(of, "train.loss=%s", td_loss_name(right.loss)));
+        td__edit(suspicion, td__say(c, "train.loss=%s", td_loss_name(right.loss)));
     }
     if (right.units) {
-        td__edit_layer(of, suspicion, of->layers.last,
+        td__edit_layer(c, suspicion, c->layers.last,
                        td__layer_has_option(last->kind, "filters") ? "filters" : "units",
-                       td__say(of, "%lld", (long long)right.units));
+                       td__say(c, "%lld", (long long)right.units));
     }
     if (right.classes) {
         td__edit(suspicion, "data.label_kind=class");
     }
 }
 
-const char *td__head_text(td__case *of) {
-    head right = right_head(of);
-    return td__say(of, "activation: %s and loss: %s", td_activation_name(right.activation),
+const char *td__head_text(td__case *c) {
+    head right = right_head(c);
+    return td__say(c, "activation: %s and loss: %s", td_activation_name(right.activation),
                    td_loss_name(right.loss));
 }

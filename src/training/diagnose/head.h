@@ -12,16 +12,16 @@ typedef struct td__range {
 } td__range;
 td__range td__activation_range(td_activation activation);
 /* Whether labels lie where the output cannot get to. */
-bool td__labels_beyond(const td__case *of);
+bool td__labels_beyond(const td__case *c);
 /* Whether a cross-entropy gets yes and no written as two other numbers: -1 and 1, 0 and 100. */
-bool td__labels_are_signs(const td__case *of);
+bool td__labels_are_signs(const td__case *c);
 /* Edits that give the network the end its labels call for: activation, loss, units. */
-void td__edit_head(td__case *of, td__suspicion *suspicion);
+void td__edit_head(td__case *c, td__suspicion *suspicion);
 /* Only its activation. */
-void td__edit_output(td__case *of, td__suspicion *suspicion);
+void td__edit_output(td__case *c, td__suspicion *suspicion);
 /* The edits after which the loss takes probabilities. */
-void td__edit_logits(td__case *of, td__suspicion *suspicion);
+void td__edit_logits(td__case *c, td__suspicion *suspicion);
 /* "softmax and sparse_categorical_crossentropy" */
-const char *td__head_text(td__case *of);
+const char *td__head_text(td__case *c);
 
 #endif

@@ -30,7 +30,7 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
 
 typedef struct trials {
-    td__case *of;
+    td__case *c;
     const td_diagnose_options *options;
     double until; /* when trials must have ended */
     double each;  /* seconds */
@@ -67,24 +67,24 @@ static bool is_changed(const change *c) {
 /* ---- Trying --------------------------------------------------------------------------------- */
 
 /* False when there is no time left, or the changed experiment cannot be run. */
-static bool attempt(trials *t, const change *c, td__trial *trial) {
-    td__case *of = t->of;
+static bool attempt(trials *t, const change *changed, td__trial *trial) {
+    td__case *c = t->c;
     double left = t->until - td__seconds();
-    td__trial_options options = {.path = of->path,
-                                 .set = c->set,
-                                 .set_count = c->count,
-                                 .steps = of->steps,
+    td__trial_options options = {.path = c->path,
+                                 .set = changed->set,
+                                 .set_count = changed->count,
+                                 .steps = c->steps,
                                  .seconds = left < t->each ? left : t->each,
-                                 .standardize_labels = c->standardize_labels,
-                                 .label_shift = of->facts.labels.all.mean,
-                                 .label_scale = fmax(of->facts.labels.all.deviation, 1e-30),
-                                 .redraw = c->redraw,
-                                 .task = &of->facts.task};
-    if (c->more > 0) {
-        double steps = ceil(c->more * (double)of->steps);
-        options.steps = steps < 1e12 ? (int64_t)steps : of->steps;
+                                 .standardize_labels = changed->standardize_labels,
+                                 .label_shift = c->facts.labels.all.mean,
+                                 .label_scale = fmax(c->facts.labels.all.deviation, 1e-30),
+                                 .redraw = changed->redraw,
+                                 .task = &c->facts.task};
+    if (changed->more > 0) {
+        double steps = ceil(changed->more * (double)c->steps);
+        options.steps = steps < 1e12 ? (int64_t)steps : c->steps;
     }
-    if (left <= 0 || t->stopped || !is_changed(c)) {
+    if (left <= 0 || t->stopped || !is_changed(changed)) {
         return false;
     }
     return td__trial_run(&options, trial, NULL) == TD_OK;
@@ -97,12 +97,12 @@ static double gain_over(double before, double after) {
 }
 
 static double gain_of(const trials *t, double score) {
-    return gain_over(t->of->baseline.score, score);
+    return gain_over(t->c->baseline.score, score);
 }
 
 /* Where nothing has been learnt yet, the score says nothing of how far the loss has come. */
 static double fall_of(const trials *t, const td__trial *trial) {
-    const td__trial *base = &t->of->baseline;
+    const td__trial *base = &t->c->baseline;
     if (base->points == 0 || trial->points == 0 || base->origin.cause || trial->origin.cause ||
         base->score > 0) {
         return 0;
@@ -112,7 +112,7 @@ static double fall_of(const trials *t, const td__trial *trial) {
     return before > 0 && after >= 0 ? 1 - after / before : 0;
 }
 
-static void tell(trials *t, const td__suspicion *s) {
+static void report_progress(trials *t, const td__suspicion *s) {
     if (t->options->progress && !t->options->progress(t->options->user, s->rule->title)) {
         t->stopped = true;
     }
@@ -121,14 +121,14 @@ static void tell(trials *t, const td__suspicion *s) {
 /* A run whose loss stopped being finite had learnt nothing; a change with which it goes on to the end is
  * a gain even where the task needs more than that. */
 static double survival_of(const trials *t, const td__trial *trial) {
-    bool survives = t->of->baseline.origin.cause && !trial->origin.cause && trial->complete;
+    bool survives = t->c->baseline.origin.cause && !trial->origin.cause && trial->complete;
     return survives ? WIN_POOR : 0;
 }
 
 static void try_alone(trials *t, td__suspicion *s) {
     change alone = {0};
     add_change(&alone, s);
-    tell(t, s);
+    report_progress(t, s);
     s->tried = attempt(t, &alone, &s->trial);
     s->gain = s->tried ? fmax(gain_of(t, s->trial.score), survival_of(t, &s->trial)) : 0;
 }
@@ -165,7 +165,7 @@ static void accept(td__suspicion *s, td_confidence confidence, double weight) {
 }
 
 static double win_needed(const trials *t) {
-    return t->of->baseline.score < POOR ? WIN_POOR : WIN;
+    return t->c->baseline.score < POOR ? WIN_POOR : WIN;
 }
 
 static bool is_structure(const td__suspicion *s) {
@@ -173,14 +173,14 @@ static bool is_structure(const td__suspicion *s) {
 }
 
 static void judge_contradictions(trials *t) {
-    td__case *of = t->of;
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    td__case *c = t->c;
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if (s->strength == TD__FACT) {
             accept(s, TD_SURE, 4);
         } else if (s->strength == TD__CONTRADICTION) {
             try_alone(t, s);
-            if (of->baseline.score < FINE || s->gain > WIN) {
+            if (c->baseline.score < FINE || s->gain > WIN) {
                 accept(s, TD_SURE, 3);
             }
         }
@@ -189,11 +189,11 @@ static void judge_contradictions(trials *t) {
 
 /* All structural suspects changed together; then each left out again. */
 static void try_together(trials *t) {
-    td__case *of = t->of;
+    td__case *c = t->c;
     change all = {0};
     size_t suspects = 0;
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if ((is_structure(s) && s->more == 0) || s->strength == TD__CONTRADICTION) {
             add_change(&all, s);
             suspects += is_structure(s);
@@ -204,15 +204,15 @@ static void try_together(trials *t) {
         gain_of(t, together.score) < win_needed(t)) {
         return;
     }
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         change rest = {0};
         td__trial without;
         if (!is_structure(s) || s->accepted || s->more > 0) {
             continue;
         }
-        for (size_t k = 0; k < of->suspicion_count; k++) {
-            const td__suspicion *other = &of->suspicions[k];
+        for (size_t k = 0; k < c->suspicion_count; k++) {
+            const td__suspicion *other = &c->suspicions[k];
             if (k != i && ((is_structure(other) && other->more == 0) ||
                            other->strength == TD__CONTRADICTION)) {
                 add_change(&rest, other);
@@ -229,26 +229,26 @@ static void try_together(trials *t) {
 }
 
 /* Of the alternatives that a rule has, the best, told once: where the first of them stands. */
-static td__suspicion *best_of_rule(td__case *of, size_t first) {
-    td__suspicion *best = &of->suspicions[first];
-    if (first > 0 && of->suspicions[first - 1].rule == best->rule) {
+static td__suspicion *best_of_rule(td__case *c, size_t first) {
+    td__suspicion *best = &c->suspicions[first];
+    if (first > 0 && c->suspicions[first - 1].rule == best->rule) {
         return NULL;
     }
-    for (size_t i = first; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = first; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         best = s->rule == best->rule && s->gain > best->gain + 0.02 ? s : best;
     }
     return best;
 }
 
 static void judge_structure(trials *t) {
-    td__case *of = t->of;
+    td__case *c = t->c;
     bool found = false,
-         usual = td_optimizer_settled(of->trainer->learner.optimizer)->kind == TD_ADAM;
-    double rate = td__rate_of(of);
+         usual = td_optimizer_settled(c->trainer->learner.optimizer)->kind == TD_ADAM;
+    double rate = td__rate_of(c);
     usual = usual && rate >= 3e-4 && rate <= 3e-2;
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if (!is_structure(s)) {
             continue;
         }
@@ -257,8 +257,8 @@ static void judge_structure(trials *t) {
             try_with_usual(t, s);
         }
     }
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *best = best_of_rule(of, i);
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *best = best_of_rule(c, i);
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
             /* What the first NaN came from is nearer to the cause than what does as well without it. */
             double nearer = best->origin ? 1 : 0;
@@ -284,9 +284,9 @@ static double late_fall(const td__trial *trial) {
     return whole > 0 ? (before - end) / whole : 0;
 }
 
-static bool any_accepted(const td__case *of, td__strength least) {
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        if (of->suspicions[i].accepted && of->suspicions[i].strength >= least) {
+static bool any_accepted(const td__case *c, td__strength least) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        if (c->suspicions[i].accepted && c->suspicions[i].strength >= least) {
             return true;
         }
     }
@@ -299,21 +299,21 @@ static td_confidence confidence_of_tuning(double score, double gain) {
 }
 
 static void judge_tuning(trials *t) {
-    td__case *of = t->of;
-    double score = of->baseline.score;
-    bool late = late_fall(&of->baseline) > STILL_FALLING;
+    td__case *c = t->c;
+    double score = c->baseline.score;
+    bool late = late_fall(&c->baseline) > STILL_FALLING;
     if (score > GOOD || (score > FAIR && !late)) {
         return;
     }
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if (s->strength == TD__TUNING) {
             try_alone(t, s);
             s->gain = late ? fmax(s->gain, s->tried ? fall_of(t, &s->trial) : 0) : s->gain;
         }
     }
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *best = best_of_rule(of, i);
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *best = best_of_rule(c, i);
         if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
             accept(best, confidence_of_tuning(score, best->gain), best->gain);
         }
@@ -323,11 +323,11 @@ static void judge_tuning(trials *t) {
 /* ---- Order ---------------------------------------------------------------------------------- */
 
 /* A number that was not finite came from somewhere: the first finding says where, if none does. */
-static void place_origin(td__case *of) {
-    const td__origin *origin = &of->baseline.origin;
+static void place_origin(td__case *c) {
+    const td__origin *origin = &c->baseline.origin;
     td__suspicion *first = NULL;
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if (!s->accepted) {
             continue;
         }
@@ -345,13 +345,13 @@ static void place_origin(td__case *of) {
 }
 
 /* Weights that an update spoilt at once, without having grown, come from the backward pass of a layer. */
-static void correct_origin(td__case *of, const td_operation *operation) {
-    td__origin *origin = &of->baseline.origin;
+static void correct_origin(td__case *c, const td_operation *operation) {
+    td__origin *origin = &c->baseline.origin;
     if (strcmp(operation->phase, "backward") != 0 || origin->grown || !origin->cause) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        if (!strcmp(of->layers.items[i].name, operation->layer)) {
+    for (size_t i = 0; i < c->layers.count; i++) {
+        if (!strcmp(c->layers.items[i].name, operation->layer)) {
             origin->cause = "layer";
             origin->layer = (ptrdiff_t)i;
             origin->parameter = -1;
@@ -362,67 +362,67 @@ static void correct_origin(td__case *of, const td_operation *operation) {
 
 /* The operation that made the first number that is not finite, from the run's own steps executed again
  * one operation at a time. What cannot be executed is left as it is: the layer is known. */
-static void tell_operation(td__case *of) {
+static void describe_operation(td__case *c) {
     td__suspicion *s = NULL;
-    for (size_t i = 0; i < of->suspicion_count && !s; i++) {
-        td__suspicion *one = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count && !s; i++) {
+        td__suspicion *one = &c->suspicions[i];
         s = one->accepted && one->origin && one->origin->step > 0 ? one : NULL;
     }
-    if (!s || isfinite(of->baseline.origin.loss)) {
+    if (!s || isfinite(c->baseline.origin.loss)) {
         return;
     }
-    td_origin *found = td_origin_find(of->folder, NULL, NULL);
+    td_origin *found = td_origin_find(c->folder, NULL, NULL);
     const td_operation *operation = found ? found->operation : NULL;
     if (operation && found->step == s->origin->step) {
-        correct_origin(of, operation);
-        td__because(s, td__keep(of, operation->tensor), operation->step, operation->value,
-                    td__keep(of, found->text));
+        correct_origin(c, operation);
+        td__because(s, td__keep(c, operation->tensor), operation->step, operation->value,
+                    td__keep(c, found->text));
     }
     td_origin_destroy(found);
 }
 
 /* What was seen and what cannot be meant stands by itself; the rest is what symptoms point to. */
-static void judge_untried(td__case *of, const td_diagnose_options *options) {
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        td__suspicion *s = &of->suspicions[i];
+static void judge_untried(td__case *c, const td_diagnose_options *options) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
         if (s->strength >= TD__CONTRADICTION) {
             accept(s, s->strength == TD__FACT ? TD_SURE : TD_LIKELY, 20 + (double)s->strength);
         }
     }
-    td__link(of, UINT32_MAX, options->only, options->ignore);
+    td__link(c, UINT32_MAX, options->only, options->ignore);
 }
 
 static void judge_tried(trials *t) {
-    td__case *of = t->of;
+    td__case *c = t->c;
     judge_contradictions(t);
-    if (of->baseline.score < FINE) {
+    if (c->baseline.score < FINE) {
         judge_structure(t);
-        if (!any_accepted(of, TD__CONTRADICTION)) {
+        if (!any_accepted(c, TD__CONTRADICTION)) {
             judge_tuning(t);
         }
     }
-    if (!any_accepted(of, TD__TUNING)) { /* no change helped; what the loss became stays */
-        td__link(of, TD__NAN_LOSS | TD__INF_LOSS, t->options->only, t->options->ignore);
+    if (!any_accepted(c, TD__TUNING)) { /* no change helped; what the loss became stays */
+        td__link(c, TD__NAN_LOSS | TD__INF_LOSS, t->options->only, t->options->ignore);
     }
 }
 
-td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error) {
+td_status td__judge(td__case *c, const td_diagnose_options *options, td_error *error) {
     (void)error;
     double seconds = options->seconds > 0 ? options->seconds : 60;
-    trials t = {.of = of,
+    trials t = {.c = c,
                 .options = options,
                 .until = td__seconds() + seconds,
                 .each = seconds / 4,
                 .usual = NAN};
-    if (of->repeated) {
+    if (c->repeated) {
         judge_tried(&t);
     } else {
-        judge_untried(of, options);
+        judge_untried(c, options);
     }
-    td__accept_symptoms(of, options->only, options->ignore);
-    place_origin(of);
-    if (of->repeated) {
-        tell_operation(of);
+    td__accept_symptoms(c, options->only, options->ignore);
+    place_origin(c);
+    if (c->repeated) {
+        describe_operation(c);
     }
     return TD_OK;
 }

@@ -51,21 +51,21 @@ uint32_t td__link_symptoms(const char *cause, size_t *at) {
 }
 
 /* Symptoms that what was accepted brings about: they need no further cause. */
-static uint32_t explained(const td__case *of) {
+static uint32_t explained(const td__case *c) {
     uint32_t bits = 0;
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        const td__suspicion *s = &of->suspicions[i];
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        const td__suspicion *s = &c->suspicions[i];
         bits |= s->accepted && s->confidence > TD_MAYBE ? s->rule->explains : 0;
     }
     return bits;
 }
 
 /* Whether layers put out what relu does: nothing below 0, and zeros. */
-static bool has_relu(const td__case *of) {
+static bool has_relu(const td__case *c) {
     const td_run_signal *signal;
-    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_OUTPUT, &at));) {
-        const td__series *zeros = td__series_of(of->history, signal->name, "zeros");
-        double least = td__series_least(td__series_of(of->history, signal->name, "min"), NULL);
+    for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_OUTPUT, &at));) {
+        const td__series *zeros = td__series_of(c->history, signal->name, "zeros");
+        double least = td__series_least(td__series_of(c->history, signal->name, "min"), NULL);
         if (least == 0 && td__series_mean(zeros, 0, 1) > 0) {
             return true;
         }
@@ -74,12 +74,12 @@ static bool has_relu(const td__case *of) {
 }
 
 /* relu is no remedy where it is. */
-static bool cannot_be(const td__case *of, const char *cause) {
-    return !strcmp(cause, "wrong_hidden_activation") && has_relu(of);
+static bool cannot_be(const td__case *c, const char *cause) {
+    return !strcmp(cause, "wrong_hidden_activation") && has_relu(c);
 }
 
 /* A validation loss that rises while the accuracy stays at its best is confidence, and harmless. */
-static bool is_harmless(const td__case *of, const char *cause) {
+static bool is_harmless(const td__case *c, const char *cause) {
     static const char *const names[] = {"val_accuracy",
                                         "val_acc",
                                         "val/accuracy",
@@ -94,54 +94,54 @@ static bool is_harmless(const td__case *of, const char *cause) {
                                         "test/accuracy",
                                         "eval_accuracy",
                                         "eval/accuracy"};
-    const td__series *accuracy = td__series_of(of->history, names[0], NULL);
+    const td__series *accuracy = td__series_of(c->history, names[0], NULL);
     for (size_t i = 1; !accuracy->count && i < sizeof names / sizeof *names; i++) {
-        accuracy = td__series_of(of->history, names[i], NULL);
+        accuracy = td__series_of(c->history, names[i], NULL);
     }
     double best = td__series_most(accuracy, NULL), last = td__series_last(accuracy);
     /* Where training weighs classes and validation does not, the two losses cannot be compared. */
-    bool other = of->loop && td__loop_is(of, "head", "weighted");
-    bool good = last >= 0.9 || td__loop_number(of, "said_of_validation", "right") >= 0.9;
+    bool other = c->loop && td__loop_is(c, "head", "weighted");
+    bool good = last >= 0.9 || td__loop_number(c, "said_of_validation", "right") >= 0.9;
     return !strcmp(cause, "overfitting") && (other || good || (best > 0 && last >= 0.97 * best));
 }
 
 /* What a loss does says little where several optimizers take turns, or while it ends below where it began: tasks in turn are as
  * hard each time. */
-static bool need_not_fall(const td__case *of, const pointer *l) {
-    return of->loop &&
-           (td__loop_is_adversarial(of) || (l->all == TD__DIVERGENCE && !td__loop_ends_above(of)));
+static bool need_not_fall(const td__case *c, const pointer *l) {
+    return c->loop &&
+           (td__loop_is_adversarial(c) || (l->all == TD__DIVERGENCE && !td__loop_ends_above(c)));
 }
 
-static bool is_suspected(const td__case *of, const char *cause) {
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        if (of->suspicions[i].accepted && !strcmp(of->suspicions[i].rule->info.name, cause)) {
+static bool is_suspected(const td__case *c, const char *cause) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        if (c->suspicions[i].accepted && !strcmp(c->suspicions[i].rule->info.name, cause)) {
             return true;
         }
     }
     return false;
 }
 
-void td__link(td__case *of, uint32_t among, const char *only, const char *ignore) {
-    uint32_t there = 0, known = explained(of), done = 0;
-    for (size_t i = 0; i < of->symptom_count; i++) {
-        there |= 1U << of->symptoms[i].index;
+void td__link(td__case *c, uint32_t among, const char *only, const char *ignore) {
+    uint32_t there = 0, known = explained(c), done = 0;
+    for (size_t i = 0; i < c->symptom_count; i++) {
+        there |= 1U << c->symptoms[i].index;
     }
     if (there & TD__DEAD_RELU) { /* no error gets through them */
         there &= ~(uint32_t)TD__VANISHING_GRADIENT;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         const pointer *l = &links[i];
-        of->rule = td__rule_of(l->cause);
+        c->rule = td__rule_of(l->cause);
         if (!(l->all & among) || (there & l->all) != l->all || (known & l->all) == l->all ||
-            done == l->all || !of->rule || cannot_be(of, l->cause) ||
-            !td__rule_is_wanted(of->rule, only, ignore) || is_suspected(of, l->cause)) {
+            done == l->all || !c->rule || cannot_be(c, l->cause) ||
+            !td__rule_is_wanted(c->rule, only, ignore) || is_suspected(c, l->cause)) {
             continue;
         }
-        td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);
+        td__suspicion *s = td__suspect(c, TD__TUNING, -1, l->remedy);
         if (s) {
             s->accepted = true;
             s->confidence =
-                is_harmless(of, l->cause) || need_not_fall(of, l) ? TD_MAYBE : l->confidence;
+                is_harmless(c, l->cause) || need_not_fall(c, l) ? TD_MAYBE : l->confidence;
             s->weight = (double)(sizeof links / sizeof *links - i);
             done = l->all;
         }

@@ -37,48 +37,48 @@ static void read_note(void *user, const char *key, const char *value) {
     }
 }
 
-void td__loop_read(td__case *of) {
+void td__loop_read(td__case *c) {
     reading r = {0};
     td_error error = {0};
-    if (td_run_notes(of->history->run, "run", read_note, &r, &error) || r.broken) {
-        td__note(of->diagnosis, td__say(of, "the facts about the training loop cannot be read%s%s",
-                                        error.text[0] ? ": " : "", error.text));
+    if (td_run_notes(c->history->run, "run", read_note, &r, &error) || r.broken) {
+        td__note(c->diagnosis, td__say(c, "the facts about the training loop cannot be read%s%s",
+                                       error.text[0] ? ": " : "", error.text));
     }
     if (r.stopped[0]) {
-        td__note(of->diagnosis, td__keep(of, r.stopped));
+        td__note(c->diagnosis, td__keep(c, r.stopped));
     }
-    of->loop = r.loop;
-    of->ranks = r.other || r.ranks < 0 ? 0 : r.ranks < MOST_RANKS ? r.ranks : MOST_RANKS;
+    c->loop = r.loop;
+    c->ranks = r.other || r.ranks < 0 ? 0 : r.ranks < MOST_RANKS ? r.ranks : MOST_RANKS;
 }
 
-void td__loop_release(td__case *of) {
-    json_decref(of->loop);
+void td__loop_release(td__case *c) {
+    json_decref(c->loop);
 }
 
 /* json_object_get takes NULL and what is no object, and gives NULL. */
-static const json_t *value_of(const td__case *of, const char *fact, const char *member) {
-    const json_t *found = json_object_get(of->loop, fact);
+static const json_t *value_of(const td__case *c, const char *fact, const char *member) {
+    const json_t *found = json_object_get(c->loop, fact);
     return member ? json_object_get(found, member) : found;
 }
 
-double td__loop_number(const td__case *of, const char *fact, const char *member) {
-    return json_number_value(value_of(of, fact, member));
+double td__loop_number(const td__case *c, const char *fact, const char *member) {
+    return json_number_value(value_of(c, fact, member));
 }
 
-int64_t td__loop_updates(const td__case *of) {
-    return json_integer_value(value_of(of, "updates", NULL));
+int64_t td__loop_updates(const td__case *c) {
+    return json_integer_value(value_of(c, "updates", NULL));
 }
 
-bool td__loop_has(const td__case *of, const char *fact) {
-    return value_of(of, fact, NULL) != NULL;
+bool td__loop_has(const td__case *c, const char *fact) {
+    return value_of(c, fact, NULL) != NULL;
 }
 
-bool td__loop_is(const td__case *of, const char *fact, const char *member) {
-    return json_is_true(value_of(of, fact, member));
+bool td__loop_is(const td__case *c, const char *fact, const char *member) {
+    return json_is_true(value_of(c, fact, member));
 }
 
-const char *td__loop_text(const td__case *of, const char *fact, const char *member) {
-    const char *text = json_string_value(value_of(of, fact, member));
+const char *td__loop_text(const td__case *c, const char *fact, const char *member) {
+    const char *text = json_string_value(value_of(c, fact, member));
     return text ? text : "";
 }
 
@@ -87,58 +87,58 @@ static const char *name_at(const json_t *list, size_t i) {
     return name ? name : "";
 }
 
-const char *td__loop_names(td__case *of, const char *fact, const char *member) {
-    const json_t *list = value_of(of, fact, member);
+const char *td__loop_names(td__case *c, const char *fact, const char *member) {
+    const json_t *list = value_of(c, fact, member);
     size_t listed = json_array_size(list), shown = listed < MOST_NAMES ? listed : MOST_NAMES;
     /* "names" may be cut: "count" is how many there are. Of other lists it counts something else. */
-    double all = strcmp(member, "names") == 0 ? td__loop_number(of, fact, "count") : 0;
+    double all = strcmp(member, "names") == 0 ? td__loop_number(c, fact, "count") : 0;
     size_t count = all > (double)listed && all < 1e9 ? (size_t)all : listed;
     const char *text = "";
     for (size_t i = 0; i < shown; i++) {
         const json_t *pair = json_array_get(list, i);
         const char *comma = i ? ", " : "";
-        text = json_is_array(pair) ? td__say(of, "%s%s%.100s and %.100s", text, comma,
+        text = json_is_array(pair) ? td__say(c, "%s%s%.100s and %.100s", text, comma,
                                              name_at(pair, 0), name_at(pair, 1))
-                                   : td__say(of, "%s%s%.200s", text, comma, name_at(list, i));
+                                   : td__say(c, "%s%s%.200s", text, comma, name_at(list, i));
     }
-    return count > shown ? td__say(of, "%s and %zu others", text, count - shown) : text;
+    return count > shown ? td__say(c, "%s and %zu others", text, count - shown) : text;
 }
 
-const char *td__loop_layer(td__case *of, const char *fact) {
-    const char *name = name_at(value_of(of, fact, "names"), 0);
+const char *td__loop_layer(td__case *c, const char *fact) {
+    const char *name = name_at(value_of(c, fact, "names"), 0);
     const char *dot = strrchr(name, '.');
-    return dot ? td__say(of, "%.*s", (int)(dot - name), name) : NULL;
+    return dot ? td__say(c, "%.*s", (int)(dot - name), name) : NULL;
 }
 
-const char *td__loop_head_layer(td__case *of) {
-    const char *layer = td__loop_text(of, "head", "layer");
-    return *layer ? td__keep(of, layer) : NULL;
+const char *td__loop_head_layer(td__case *c) {
+    const char *layer = td__loop_text(c, "head", "layer");
+    return *layer ? td__keep(c, layer) : NULL;
 }
 
-static const char *shape_text(td__case *of, const json_t *shape) {
+static const char *shape_text(td__case *c, const json_t *shape) {
     const char *text = "";
     for (size_t i = 0; i < json_array_size(shape); i++) {
-        text = td__say(of, "%s%s%lld", text, i ? ", " : "",
+        text = td__say(c, "%s%s%lld", text, i ? ", " : "",
                        (long long)json_integer_value(json_array_get(shape, i)));
     }
-    return td__say(of, json_array_size(shape) == 1 ? "(%s,)" : "(%s)", text);
+    return td__say(c, json_array_size(shape) == 1 ? "(%s,)" : "(%s)", text);
 }
 
-const char *td__loop_shapes(td__case *of) {
-    const json_t *found = value_of(of, "head", "compared");
-    return json_is_object(found) ? td__say(of, "outputs of %s give a loss of %s",
-                                           shape_text(of, json_object_get(found, "output")),
-                                           shape_text(of, json_object_get(found, "compared")))
+const char *td__loop_shapes(td__case *c) {
+    const json_t *found = value_of(c, "head", "compared");
+    return json_is_object(found) ? td__say(c, "outputs of %s give a loss of %s",
+                                           shape_text(c, json_object_get(found, "output")),
+                                           shape_text(c, json_object_get(found, "compared")))
                                  : NULL;
 }
 
-double td__loop_fall(const td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
-    if (td__loop_number(of, "loss", "points") >=
+double td__loop_fall(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    if (td__loop_number(c, "loss", "points") >=
         ENOUGH_POINTS) { /* of steps that were not recorded */
         double early =
-            fmin(td__loop_number(of, "loss", "early"), td__loop_number(of, "loss", "first"));
-        return early > 0 ? 1 - td__loop_number(of, "loss", "last") / early : NAN;
+            fmin(td__loop_number(c, "loss", "early"), td__loop_number(c, "loss", "first"));
+        return early > 0 ? 1 - td__loop_number(c, "loss", "last") / early : NAN;
     }
     double first =
         fmin(td__series_mean(loss, 0, 0.05), td__series_first(loss)); /* it may rise at first */
@@ -146,24 +146,24 @@ double td__loop_fall(const td__case *of) {
     return loss->count >= ENOUGH_POINTS && first > 0 ? 1 - last / first : NAN;
 }
 
-bool td__loop_ends_above(const td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+bool td__loop_ends_above(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     return !(td__series_mean(loss, 0.9, 1) < ABOVE * td__series_mean(loss, 0, 0.1));
 }
 
 /* Neighbours of one batch that have the same class, while examples come again with other labels: classes have other names in
  * another episode. */
-bool td__loop_has_episodes(const td__case *of) {
-    double same = td__loop_number(of, "batch_neighbours", "same");
-    double chance = td__loop_number(of, "batch_neighbours", "chance");
-    return td__loop_number(of, "labels", "changed") > 0 && td__loop_has(of, "batch_neighbours") &&
+bool td__loop_has_episodes(const td__case *c) {
+    double same = td__loop_number(c, "batch_neighbours", "same");
+    double chance = td__loop_number(c, "batch_neighbours", "chance");
+    return td__loop_number(c, "labels", "changed") > 0 && td__loop_has(c, "batch_neighbours") &&
            same > chance + RENAMED * (1 - chance);
 }
 
-bool td__loop_is_adversarial(const td__case *of) {
-    return td__loop_number(of, "optimizers", "ours") > 1 ||
-           td__loop_number(of, "optimizers", "others") > 0 ||
-           td__loop_number(of, "moved", "count") > 2 || td__loop_has_episodes(of);
+bool td__loop_is_adversarial(const td__case *c) {
+    return td__loop_number(c, "optimizers", "ours") > 1 ||
+           td__loop_number(c, "optimizers", "others") > 0 ||
+           td__loop_number(c, "moved", "count") > 2 || td__loop_has_episodes(c);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
@@ -199,17 +199,17 @@ static json_t *read_rank(const char *folder, int rank, const char *fact) {
     return found;
 }
 
-td__ranks td__loop_ranks(const td__case *of, const char *fact) {
+td__ranks td__loop_ranks(const td__case *c, const char *fact) {
     td__ranks ranks = {0};
-    json_t *facts[MOST_RANKS] = {json_incref(json_object_get(of->loop, fact))};
+    json_t *facts[MOST_RANKS] = {json_incref(json_object_get(c->loop, fact))};
     td_run_info info = {.size = sizeof info};
-    td_run_about(of->history->run, &info);
-    for (int rank = 1; rank < of->ranks; rank++) {
+    td_run_about(c->history->run, &info);
+    for (int rank = 1; rank < c->ranks; rank++) {
         facts[rank] = read_rank(info.folder, rank, fact);
         compare(facts[0], facts[rank], rank, &ranks);
     }
-    for (int a = 0; a < of->ranks && !ranks.same; a++) {
-        for (int b = a + 1; b < of->ranks && !ranks.same; b++) {
+    for (int a = 0; a < c->ranks && !ranks.same; a++) {
+        for (int b = a + 1; b < c->ranks && !ranks.same; b++) {
             td__ranks two = {0};
             compare(facts[a], facts[b], b, &two);
             if (two.common >= 2 && !two.parted) {
@@ -225,9 +225,9 @@ td__ranks td__loop_ranks(const td__case *of, const char *fact) {
     return ranks;
 }
 
-td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char *layer,
+td__suspicion *td__loop_error(td__case *c, td_confidence confidence, const char *layer,
                               int64_t since, const char *remedy) {
-    td__suspicion *s = td__suspect(of, TD__TUNING, -1, remedy);
+    td__suspicion *s = td__suspect(c, TD__TUNING, -1, remedy);
     if (s) {
         s->where = layer;
         s->since = since > 0 ? since : 1;
@@ -238,21 +238,21 @@ td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char
     return s;
 }
 
-void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy) {
-    if (strcmp(td__loop_text(of, "nonfinite", "what"), what) != 0) {
+void td__loop_nonfinite(td__case *c, const char *what, const char *a, const char *remedy) {
+    if (strcmp(td__loop_text(c, "nonfinite", "what"), what) != 0) {
         return;
     }
-    int64_t step = (int64_t)td__loop_number(of, "nonfinite", "since");
-    int64_t row = (int64_t)td__loop_number(of, "nonfinite", "row");
-    const char *loss = td__loop_text(of, "nonfinite", "loss");
-    bool of_data = !strcmp(td__loop_text(of, "nonfinite", "of"), "data");
-    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, step, remedy);
+    int64_t step = (int64_t)td__loop_number(c, "nonfinite", "since");
+    int64_t row = (int64_t)td__loop_number(c, "nonfinite", "row");
+    const char *loss = td__loop_text(c, "nonfinite", "loss");
+    bool of_data = !strcmp(td__loop_text(c, "nonfinite", "of"), "data");
+    td__suspicion *s = td__loop_error(c, TD_SURE, NULL, step, remedy);
     td__because(
         s, what, step, (double)row,
-        td__say(of, "%srow %lld of %s has %s that is NaN or infinite",
-                *loss ? td__say(of, "the loss of step %lld is %s: ", (long long)step, loss) : "",
+        td__say(c, "%srow %lld of %s has %s that is NaN or infinite",
+                *loss ? td__say(c, "the loss of step %lld is %s: ", (long long)step, loss) : "",
                 (long long)row + 1, of_data ? "the training data" : "its batch", a));
-    td__origin *origin = td__origin_new(of);
+    td__origin *origin = td__origin_new(c);
     if (s && origin) {
         origin->cause = what;
         origin->row = row;

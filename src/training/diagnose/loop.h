@@ -6,35 +6,35 @@
 #include "diagnose/rule.h"
 
 /* Reads the facts of the case's run. Notes what cannot be read. */
-void td__loop_read(td__case *of);
-void td__loop_release(td__case *of);
+void td__loop_read(td__case *c);
+void td__loop_release(td__case *c);
 
 /* Updates that were seen; 0: nothing is known of the loop. */
-int64_t td__loop_updates(const td__case *of);
+int64_t td__loop_updates(const td__case *c);
 /* Whether the fact was seen at all. */
-bool td__loop_has(const td__case *of, const char *fact);
+bool td__loop_has(const td__case *c, const char *fact);
 /* A number of a fact: ("clipping", "limit"). member NULL: the fact is a number itself. 0: none. */
-double td__loop_number(const td__case *of, const char *fact, const char *member);
-bool td__loop_is(const td__case *of, const char *fact, const char *member);
+double td__loop_number(const td__case *c, const char *fact, const char *member);
+bool td__loop_is(const td__case *c, const char *fact, const char *member);
 /* Never NULL: "" where there is none. */
-const char *td__loop_text(const td__case *of, const char *fact, const char *member);
+const char *td__loop_text(const td__case *c, const char *fact, const char *member);
 /* A list of names as a text: "a, b, c and 4 others"; pairs of names as "a and b". */
-const char *td__loop_names(td__case *of, const char *fact, const char *member);
+const char *td__loop_names(td__case *c, const char *fact, const char *member);
 /* The layer that the loss is computed from. NULL: not known. */
-const char *td__loop_head_layer(td__case *of);
+const char *td__loop_head_layer(td__case *c);
 /* "outputs of (8, 1) give a loss of (8, 8)"; NULL: nothing is broadcast. */
-const char *td__loop_shapes(td__case *of);
+const char *td__loop_shapes(td__case *c);
 /* The share by which the loss fell from its beginning to its end; NaN: too few points. */
-double td__loop_fall(const td__case *of);
+double td__loop_fall(const td__case *c);
 /* Whether the loss ends above where it began. */
-bool td__loop_ends_above(const td__case *of);
+bool td__loop_ends_above(const td__case *c);
 /* Whether classes have other names from episode to episode. */
-bool td__loop_has_episodes(const td__case *of);
+bool td__loop_has_episodes(const td__case *c);
 /* Whether losses need not fall: several optimizers take turns, as of a generator and its adversary, something else sets weights
  * between updates, as Reptile does, or there are episodes. */
-bool td__loop_is_adversarial(const td__case *of);
+bool td__loop_is_adversarial(const td__case *c);
 /* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL: none. */
-const char *td__loop_layer(td__case *of, const char *fact);
+const char *td__loop_layer(td__case *c, const char *fact);
 
 /* What the ranks of a run recorded (FOLDER/rank-00001, …) of a fact that has a fingerprint for each of some
  * steps. */
@@ -46,14 +46,14 @@ typedef struct td__ranks {
         same; /* fingerprints of the first two ranks that have all, at least two, in common; 0: none do */
     int pair[2]; /* those ranks */
 } td__ranks;
-td__ranks td__loop_ranks(const td__case *of, const char *fact);
+td__ranks td__loop_ranks(const td__case *c, const char *fact);
 
 /* What was not finite before everything else: "input" or "label" of a row, of a batch or of all data. */
-void td__loop_nonfinite(td__case *of, const char *what, const char *a, const char *remedy);
+void td__loop_nonfinite(td__case *c, const char *what, const char *a, const char *remedy);
 
 /* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.
  * NULL when there are too many. */
-td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char *layer,
+td__suspicion *td__loop_error(td__case *c, td_confidence confidence, const char *layer,
                               int64_t since, const char *remedy);
 
 #endif

@@ -78,20 +78,20 @@ static void put_layer(text *t, const td_layer_info *layer, const char *without) 
     put(t, "}}");
 }
 
-static const char *finish(td__case *of, text *t) {
+static const char *finish(td__case *c, text *t) {
     put(t, "]");
-    const char *kept = t->bad ? NULL : td__keep(of, t->data);
+    const char *kept = t->bad ? NULL : td__keep(c, t->data);
     td__free(t->data);
     return kept;
 }
 
-const char *td__model_normalized(td__case *of) {
+const char *td__model_normalized(td__case *c) {
     text t = {0};
     put(&t, "model=[");
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td_layer_info *layer = td_model_layer(of->trainer->model, i);
-        const td__layer_facts *facts = &of->layers.items[i];
-        bool hidden = facts->learns && !facts->recurrent && (ptrdiff_t)i != of->layers.last;
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td_layer_info *layer = td_model_layer(c->trainer->model, i);
+        const td__layer_facts *facts = &c->layers.items[i];
+        bool hidden = facts->learns && !facts->recurrent && (ptrdiff_t)i != c->layers.last;
         bool own = hidden && facts->activation != TD_LINEAR;
         put_layer(&t, layer, own ? "activation" : NULL);
         if (hidden) {
@@ -101,18 +101,18 @@ const char *td__model_normalized(td__case *of) {
             put(&t, ", {activation: {function: %s}}", td_activation_name(facts->activation));
         }
     }
-    return finish(of, &t);
+    return finish(c, &t);
 }
 
-const char *td__model_shallow(td__case *of) {
+const char *td__model_shallow(td__case *c) {
     text t = {0};
     size_t hidden = 0;
     bool stack = true;
     put(&t, "model=[");
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td_layer_info *layer = td_model_layer(of->trainer->model, i);
-        const td__layer_facts *facts = &of->layers.items[i];
-        bool inner = (ptrdiff_t)i < of->layers.last;
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td_layer_info *layer = td_model_layer(c->trainer->model, i);
+        const td__layer_facts *facts = &c->layers.items[i];
+        bool inner = (ptrdiff_t)i < c->layers.last;
         td__layer_features features = facts->kind->features;
         td__layer_role role = facts->kind->role;
         stack &= !inner || features == TD__FEATURES_MIXED || features == TD__FEATURES_FLATTENED ||
@@ -123,5 +123,5 @@ const char *td__model_shallow(td__case *of) {
         }
     }
     t.bad |= !stack;
-    return finish(of, &t);
+    return finish(c, &t);
 }

@@ -5,8 +5,8 @@
 #include "diagnose/rule.h"
 
 /* "model=[…]" with batch normalisation between each hidden layer and its activation. */
-const char *td__model_normalized(td__case *of);
+const char *td__model_normalized(td__case *c);
 /* Only the first two hidden dense layers and the last; NULL when the model is no stack of them. */
-const char *td__model_shallow(td__case *of);
+const char *td__model_shallow(td__case *c);
 
 #endif

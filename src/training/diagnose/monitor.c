@@ -47,7 +47,7 @@ typedef struct unit_counts {
 struct td_monitor {
     td_train_observer observer;
     bool on, stop_on_divergence;
-    void (*told)(void *user, const char *text);
+    void (*report)(void *user, const char *text);
     void *user;
     td_deck *deck; /* of the step that is looked at; may be NULL */
     unit_counts *layers;
@@ -103,10 +103,10 @@ static void say(td_monitor *m, const char *word, const char *layer, int64_t step
     if (m->deck) {
         (void)td_deck_raise(m->deck, word, m->texts[i]); /* what fails there, the deck reports */
     }
-    if (m->told) {
+    if (m->report) {
         char line[300];
         (void)snprintf(line, sizeof line, "step %lld: %s: %s", (long long)step, word, m->texts[i]);
-        m->told(m->user, line);
+        m->report(m->user, line);
     }
 }
 
@@ -317,13 +317,13 @@ static const char *see(void *user, const td_train_step *step) {
 /* ---- The object ----------------------------------------------------------------------------- */
 
 td_monitor *td_monitor_create(const td_experiment *experiment,
-                              void (*told)(void *user, const char *text), void *user) {
+                              void (*report)(void *user, const char *text), void *user) {
     td_monitor *m = td__calloc(1, sizeof *m);
     if (m) {
         m->observer = (td_train_observer){.size = sizeof m->observer, .user = m, .step = see};
         m->on = experiment->diagnose || experiment->stop_on_divergence;
         m->stop_on_divergence = experiment->stop_on_divergence;
-        m->told = told;
+        m->report = report;
         m->user = user;
         m->loss = NAN;
     }

@@ -23,53 +23,53 @@ static const tensors kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool has_statistics(td__case *of, td_signal_kind kind) {
+static bool has_statistics(td__case *c, td_signal_kind kind) {
     const td_run_signal *signal;
-    for (size_t at = 0; (signal = td__next_signal(of->history, kind, &at));) {
-        if (td__series_of(of->history, signal->name, "norm")->count) {
+    for (size_t at = 0; (signal = td__next_signal(c->history, kind, &at));) {
+        if (td__series_of(c->history, signal->name, "norm")->count) {
             return true;
         }
     }
     return false;
 }
 
-uint32_t td__needs_available(td__case *of) {
+uint32_t td__needs_available(td__case *c) {
     /* Our own training loop is none of those that can be wrong. */
-    uint32_t available = of->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP | TD__NEEDS_HEAD : 0;
-    available |= of->repeated ? TD__NEEDS_REPEAT : 0;
-    available |= of->loop ? TD__NEEDS_LOOP : 0;
-    available |= td__loop_has(of, "head") ? TD__NEEDS_HEAD : 0;
-    if (!of->history) {
+    uint32_t available = c->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP | TD__NEEDS_HEAD : 0;
+    available |= c->repeated ? TD__NEEDS_REPEAT : 0;
+    available |= c->loop ? TD__NEEDS_LOOP : 0;
+    available |= td__loop_has(c, "head") ? TD__NEEDS_HEAD : 0;
+    if (!c->history) {
         return available;
     }
     for (size_t i = 0; i < KINDS; i++) {
-        available |= has_statistics(of, kinds[i].kind) ? kinds[i].need : 0;
+        available |= has_statistics(c, kinds[i].kind) ? kinds[i].need : 0;
     }
-    available |= td__loss_of(of->history)->count ? TD__NEEDS_LOSS : 0;
-    available |= td__validation_loss_of(of->history)->count ? TD__NEEDS_VALIDATION_LOSS : 0;
+    available |= td__loss_of(c->history)->count ? TD__NEEDS_LOSS : 0;
+    available |= td__validation_loss_of(c->history)->count ? TD__NEEDS_VALIDATION_LOSS : 0;
     return available;
 }
 
 /* Whether each of the symptoms could be seen. */
-static bool can_see(const td__case *of, uint32_t symptoms) {
+static bool can_see(const td__case *c, uint32_t symptoms) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
         if (rule->info.symptom && symptoms & (1U << rule->symptom) &&
-            !(rule->needs & of->available)) {
+            !(rule->needs & c->available)) {
             return false;
         }
     }
     return true;
 }
 
-bool td__rule_can_look(const td__case *of, const td__rule *rule) {
-    if (rule->needs & of->available) {
+bool td__rule_can_look(const td__case *c, const td__rule *rule) {
+    if (rule->needs & c->available) {
         return true;
     }
     uint32_t symptoms;
-    for (size_t at = 0; !rule->info.symptom && !of->repeated &&
+    for (size_t at = 0; !rule->info.symptom && !c->repeated &&
                         (symptoms = td__link_symptoms(rule->info.name, &at));) {
-        if (can_see(of, symptoms)) {
+        if (can_see(c, symptoms)) {
             return true;
         }
     }
@@ -79,88 +79,88 @@ bool td__rule_can_look(const td__case *of, const td__rule *rule) {
 /* ---- What is missing ------------------------------------------------------------------------ */
 
 /* "no outputs, errors were recorded", and in globs what to record: "*.output,*.error". */
-static const char *missing_tensors(td__case *of, const char **globs) {
+static const char *missing_tensors(td__case *c, const char **globs) {
     const char *words = "";
     *globs = "";
     for (size_t i = 0; i < KINDS; i++) {
-        if (!(of->available & kinds[i].need)) {
-            words = td__say(of, "%s%s%s", words, *words ? ", " : "", kinds[i].word);
-            *globs = td__say(of, "%s%s%s", *globs, **globs ? "," : "", kinds[i].glob);
+        if (!(c->available & kinds[i].need)) {
+            words = td__say(c, "%s%s%s", words, *words ? ", " : "", kinds[i].word);
+            *globs = td__say(c, "%s%s%s", *globs, **globs ? "," : "", kinds[i].glob);
         }
     }
-    return of->available & TENSORS ? td__say(of, "no %s were recorded", words)
-                                   : "no tensors were recorded";
+    return c->available & TENSORS ? td__say(c, "no %s were recorded", words)
+                                  : "no tensors were recorded";
 }
 
-static const char *tensors_note(td__case *of, size_t count, size_t all) {
-    const char *globs, *what = missing_tensors(of, &globs);
-    return td__say(of,
+static const char *tensors_note(td__case *c, size_t count, size_t all) {
+    const char *globs, *what = missing_tensors(c, &globs);
+    return td__say(c,
                    "%s: %zu of %zu checks could not run; record statistics of %s (in Python "
                    "tapedeck.watch does; or deck.track(\"%s\", every=100, form=\"stats\"))",
                    what, count, all, globs, globs);
 }
 
-static const char *loss_note(td__case *of, size_t count, size_t all) {
-    return td__say(of,
+static const char *loss_note(td__case *c, size_t count, size_t all) {
+    return td__say(c,
                    "no metric named loss was recorded: %zu of %zu checks could not run; "
                    "deck.log(loss=…)",
                    count, all);
 }
 
-static const char *validation_note(td__case *of, size_t count, size_t all) {
-    return td__say(of,
+static const char *validation_note(td__case *c, size_t count, size_t all) {
+    return td__say(c,
                    "no metric named val_loss was recorded: %zu of %zu checks could not run; "
                    "deck.log(val_loss=…)",
                    count, all);
 }
 
-static const char *loop_note(td__case *of, size_t count, size_t all) {
-    return td__say(of,
+static const char *loop_note(td__case *c, size_t count, size_t all) {
+    return td__say(c,
                    "no facts about the training loop: %zu of %zu checks could not run; "
                    "tapedeck.watch(model, optimizer=…) gathers them",
                    count, all);
 }
 
-static const char *head_note(td__case *of, size_t count, size_t all) {
+static const char *head_note(td__case *c, size_t count, size_t all) {
     return td__say(
-        of,
+        c,
         "no backward pass from a loss of torch.nn through a layer of the model was seen: "
         "%zu of %zu checks, of loss and last layer, could not run",
         count, all);
 }
 
-static const char *experiment_note(td__case *of, size_t count, size_t all) {
+static const char *experiment_note(td__case *c, size_t count, size_t all) {
     return td__say(
-        of,
+        c,
         "no experiment file to look at and to repeat: %zu of %zu checks, of data, layers "
         "and settings, could not run; only runs of tapedeck train have one",
         count, all);
 }
 
-static const char *repeat_note(td__case *of, size_t count, size_t all) {
-    return td__say(of, "the run was not repeated: %zu of %zu checks could not run", count, all);
+static const char *repeat_note(td__case *c, size_t count, size_t all) {
+    return td__say(c, "the run was not repeated: %zu of %zu checks could not run", count, all);
 }
 
-void td__note_skipped(td__case *of, const char *only, const char *ignore) {
+void td__note_skipped(td__case *c, const char *only, const char *ignore) {
     /* A rule counts where the first of its needs stands. */
     const struct {
         uint32_t needs;
-        const char *(*note)(td__case *of, size_t count, size_t all);
+        const char *(*note)(td__case *c, size_t count, size_t all);
     } groups[] = {
         {TENSORS, tensors_note},
         {TD__NEEDS_LOSS, loss_note},
         {TD__NEEDS_VALIDATION_LOSS, validation_note},
-        {of->loop ? TD__NEEDS_HEAD : 0, head_note},
+        {c->loop ? TD__NEEDS_HEAD : 0, head_note},
         {TD__NEEDS_LOOP | TD__NEEDS_HEAD, loop_note},
-        {TD__NEEDS_EXPERIMENT | (of->known ? 0 : TD__NEEDS_REPEAT), experiment_note},
+        {TD__NEEDS_EXPERIMENT | (c->known ? 0 : TD__NEEDS_REPEAT), experiment_note},
         {TD__NEEDS_REPEAT, repeat_note},
     };
     enum { GROUPS = sizeof groups / sizeof *groups };
-    size_t counts[GROUPS] = {0}, all = of->diagnosis->rule_count + of->diagnosis->skipped_count;
-    bool several = of->trainer && of->trainer->head_count > 1;
+    size_t counts[GROUPS] = {0}, all = c->diagnosis->rule_count + c->diagnosis->skipped_count;
+    bool several = c->trainer && c->trainer->head_count > 1;
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
-        if (!td__rule_is_wanted(rule, only, ignore) || td__rule_can_look(of, rule) ||
+        if (!td__rule_is_wanted(rule, only, ignore) || td__rule_can_look(c, rule) ||
             (rule->one_output && several)) {
             continue;
         }
@@ -172,7 +172,7 @@ void td__note_skipped(td__case *of, const char *only, const char *ignore) {
     }
     for (size_t k = 0; k < GROUPS; k++) {
         if (counts[k]) {
-            td__note(of->diagnosis, groups[k].note(of, counts[k], all));
+            td__note(c->diagnosis, groups[k].note(c, counts[k], all));
         }
     }
 }

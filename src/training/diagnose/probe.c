@@ -58,41 +58,41 @@ static range judge(const probe *p) {
 }
 
 /* Says it as the rule of this cause would. */
-static void report(td__case *of, const char *cause, td_confidence confidence, double rate,
+static void report(td__case *c, const char *cause, td_confidence confidence, double rate,
                    const range *r) {
-    of->rule = td__rule_of(cause);
-    td__suspicion *s = td__suspect(of, TD__TUNING, -1,
-                                   td__say(of, "learning_rate: %.1g (from %.3g)", r->best, rate));
+    c->rule = td__rule_of(cause);
+    td__suspicion *s = td__suspect(c, TD__TUNING, -1,
+                                   td__say(c, "learning_rate: %.1g (from %.3g)", r->best, rate));
     if (s) {
         s->accepted = true;
         s->confidence = confidence;
         td__because(
             s, "learning_rate", 0, rate,
-            td__say(of, "in a range test the loss falls fastest at %.2g%s", r->best,
-                    isfinite(r->edge) ? td__say(of, " and rises from %.2g on", r->edge) : ""));
+            td__say(c, "in a range test the loss falls fastest at %.2g%s", r->best,
+                    isfinite(r->edge) ? td__say(c, " and rises from %.2g on", r->edge) : ""));
     }
 }
 
-td_status td__probe(td__case *of, const td_check_options *options, td_error *error) {
+td_status td__probe(td__case *c, const td_check_options *options, td_error *error) {
     const char *kind =
-        td_optimizer_kind_name(td_optimizer_settled(of->trainer->learner.optimizer)->kind);
+        td_optimizer_kind_name(td_optimizer_settled(c->trainer->learner.optimizer)->kind);
     const char *set[64];
     size_t count = 0;
     for (; count < options->set_count && count < 60; count++) {
         set[count] = options->set[count];
     }
-    set[count++] = td__say(of, "train.optimizer.%s.learning_rate=%g", kind, LOWEST);
+    set[count++] = td__say(c, "train.optimizer.%s.learning_rate=%g", kind, LOWEST);
     set[count++] =
-        td__say(of, "train.learning_rate_schedule={exponential: {steps: %d, factor: %.9g}}",
+        td__say(c, "train.learning_rate_schedule={exponential: {steps: %d, factor: %.9g}}",
                 STEPS - 1, HIGHEST / LOWEST);
     probe p = {0};
     td__trial trial;
-    td__trial_options how = {.path = of->path,
+    td__trial_options how = {.path = c->path,
                              .set = set,
                              .set_count = count,
                              .steps = STEPS,
                              .seconds = 30,
-                             .task = &of->facts.task,
+                             .task = &c->facts.task,
                              .seen = see,
                              .user = &p};
     td_status status = td__trial_run(&how, &trial, error);
@@ -100,20 +100,20 @@ td_status td__probe(td__case *of, const td_check_options *options, td_error *err
         return status;
     }
     range r = judge(&p);
-    double rate = td__rate_of(of);
-    td__note(of->diagnosis,
+    double rate = td__rate_of(c);
+    td__note(c->diagnosis,
              r.best > 0
-                 ? td__say(of,
+                 ? td__say(c,
                            "range test of %d steps: the loss falls fastest at a rate of %.2g%s; "
                            "the experiment has %.3g",
                            p.count, r.best,
-                           isfinite(r.edge) ? td__say(of, " and rises from %.2g on", r.edge) : "",
+                           isfinite(r.edge) ? td__say(c, " and rises from %.2g on", r.edge) : "",
                            rate)
-                 : td__say(of, "range test of %d steps: the loss falls at no rate", p.count));
+                 : td__say(c, "range test of %d steps: the loss falls at no rate", p.count));
     if (r.best > 0 && rate >= r.edge) {
-        report(of, "learning_rate_too_high", TD_LIKELY, rate, &r);
+        report(c, "learning_rate_too_high", TD_LIKELY, rate, &r);
     } else if (rate * BELOW < r.best) {
-        report(of, "learning_rate_too_low", TD_MAYBE, rate, &r);
+        report(c, "learning_rate_too_low", TD_MAYBE, rate, &r);
     }
     return TD_OK;
 }

@@ -6,6 +6,6 @@
 
 /* Notes where the loss falls fastest and where it rises, and accepts a rate that is too high or too low
  * as a cause. options: of the check. */
-TD_NODISCARD td_status td__probe(td__case *of, const td_check_options *options, td_error *error);
+TD_NODISCARD td_status td__probe(td__case *c, const td_check_options *options, td_error *error);
 
 #endif

@@ -149,7 +149,7 @@ struct td__rule {
     uint32_t explains;              /* of a cause: symptoms it can bring about */
     enum td__symptom_index symptom; /* of a symptom */
     uint32_t needs;                 /* td__need bits: it can look when one of them is there */
-    void (*look)(td__case *of);     /* calls td__found or td__suspect */
+    void (*find)(td__case *c);      /* calls td__found or td__suspect */
     bool after;                     /* needs a training; a check before it does not run it */
     bool one_output;                /* takes labels and loss for those of the model's only output */
 };
@@ -160,24 +160,23 @@ extern const td__rule *const td__rules[];
 const td__rule *td__rule_of(const char *cause);
 
 /* A text that lives as long as the diagnosis; "" when memory is exhausted. */
-const char *td__say(td__case *of, const char *format, ...) TD_PRINTF(2, 3);
+const char *td__say(td__case *c, const char *format, ...) TD_PRINTF(2, 3);
 
-const char *td__keep(td__case *of, const char *text);
+const char *td__keep(td__case *c, const char *text);
 
 /* Says that the symptom of the rule that is looking is there. layer and signal may be NULL; layer
  * lives as long as the case, signal is copied. */
-void td__found(td__case *of, const char *layer, int64_t since, const char *signal, double value,
+void td__found(td__case *c, const char *layer, int64_t since, const char *signal, double value,
                const char *text);
 /* The first unit that has the symptom found last. */
-void td__found_unit(td__case *of, int64_t unit);
+void td__found_unit(td__case *c, int64_t unit);
 /* NULL: it is not. */
-const td__symptom *td__has(const td__case *of, enum td__symptom_index index);
+const td__symptom *td__has(const td__case *c, enum td__symptom_index index);
 /* Whether one of these symptoms (bits) is there. */
-bool td__has_any(const td__case *of, uint32_t symptoms);
+bool td__has_any(const td__case *c, uint32_t symptoms);
 
 /* Of the rule that is looking; NULL when there are too many. */
-td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,
-                           const char *remedy);
+td__suspicion *td__suspect(td__case *c, td__strength strength, ptrdiff_t layer, const char *remedy);
 /* Evidence that is not in the history: signal may be NULL. suspicion may be NULL. */
 void td__because(td__suspicion *suspicion, const char *signal, int64_t step, double value,
                  const char *text);
@@ -185,15 +184,15 @@ void td__edit(td__suspicion *suspicion, const char *text);
 /* 0 at the threshold, 1 at ten times as much. */
 double td__severity(double value, double threshold);
 /* The edit that sets a key of a layer: "model.3.dense.activation=relu". */
-void td__edit_layer(td__case *of, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
+void td__edit_layer(td__case *c, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
                     const char *value);
 
 /* An origin that lives as long as the case; NULL when memory is exhausted. */
-td__origin *td__origin_new(td__case *of);
+td__origin *td__origin_new(td__case *c);
 
 /* The optimizer's learning rate as the experiment has it. */
-double td__rate_of(const td__case *of);
+double td__rate_of(const td__case *c);
 /* Score at the end of the run: of its repetition. NaN: not known. */
-double td__score_of(const td__case *of);
+double td__score_of(const td__case *c);
 
 #endif

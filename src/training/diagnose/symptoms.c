@@ -9,48 +9,48 @@
 
 enum { ENOUGH_POINTS = 40 }; /* of a loss that stands still: fewer are noise */
 
-static bool any_certain(const td__case *of) {
-    for (size_t i = 0; i < of->suspicion_count; i++) {
-        if (of->suspicions[i].accepted && of->suspicions[i].confidence > TD_MAYBE) {
+static bool any_certain(const td__case *c) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        if (c->suspicions[i].accepted && c->suspicions[i].confidence > TD_MAYBE) {
             return true;
         }
     }
     return false;
 }
 
-static bool is_always_wrong(td__case *of) {
-    (void)of;
+static bool is_always_wrong(td__case *c) {
+    (void)c;
     return true;
 }
 
 /* A network that learnt its task did so, whatever its loss looks like. */
-static bool has_learnt_nothing(td__case *of) {
-    return !(td__score_of(of) >= LEARNT);
+static bool has_learnt_nothing(td__case *c) {
+    return !(td__score_of(c) >= LEARNT);
 }
 
-static bool stands_still(td__case *of) {
-    bool enough = of->repeated ? of->baseline.steps >= ENOUGH_POINTS
-                               : td__loss_of(of->history)->count >= ENOUGH_POINTS;
-    return has_learnt_nothing(of) && enough;
+static bool stands_still(td__case *c) {
+    bool enough = c->repeated ? c->baseline.steps >= ENOUGH_POINTS
+                              : td__loss_of(c->history)->count >= ENOUGH_POINTS;
+    return has_learnt_nothing(c) && enough;
 }
 
-static bool has_failed(td__case *of) {
-    return of->history->state == TD_RUN_FAILED || of->history->state == TD_RUN_CRASHED;
+static bool has_failed(td__case *c) {
+    return c->history->state == TD_RUN_FAILED || c->history->state == TD_RUN_CRASHED;
 }
 
 typedef struct wrong {
     enum td__symptom_index symptom;
     td_confidence confidence;
-    bool (*is_wrong)(td__case *of);
+    bool (*is_wrong)(td__case *c);
     const char *remedy;
 } wrong;
 
 /* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
  * pass and labels for each backward pass is none of them. */
-static td_confidence confidence_of(const td__case *of, const wrong *w) {
+static td_confidence confidence_of(const td__case *c, const wrong *w) {
     bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
-    bool unlabelled = w->symptom == TD__INDEX_PLATEAU && of->loop && !td__loop_has(of, "labels");
-    bool other = unlabelled || (falls && of->loop && td__loop_is_adversarial(of));
+    bool unlabelled = w->symptom == TD__INDEX_PLATEAU && c->loop && !td__loop_has(c, "labels");
+    bool other = unlabelled || (falls && c->loop && td__loop_is_adversarial(c));
     return other ? TD_MAYBE : w->confidence;
 }
 
@@ -76,18 +76,18 @@ static const td__rule *rule_of_symptom(enum td__symptom_index index) {
     return td__rules[i];
 }
 
-void td__accept_symptoms(td__case *of, const char *only, const char *ignore) {
-    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs && !any_certain(of); i++) {
+void td__accept_symptoms(td__case *c, const char *only, const char *ignore) {
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs && !any_certain(c); i++) {
         const wrong *w = &wrongs[i];
-        const td__symptom *symptom = td__has(of, w->symptom);
-        of->rule = rule_of_symptom(w->symptom);
-        if (!symptom || !td__rule_is_wanted(of->rule, only, ignore) || !w->is_wrong(of)) {
+        const td__symptom *symptom = td__has(c, w->symptom);
+        c->rule = rule_of_symptom(w->symptom);
+        if (!symptom || !td__rule_is_wanted(c->rule, only, ignore) || !w->is_wrong(c)) {
             continue;
         }
-        td__suspicion *s = td__suspect(of, TD__TUNING, -1, w->remedy);
+        td__suspicion *s = td__suspect(c, TD__TUNING, -1, w->remedy);
         if (s) {
             s->accepted = true;
-            s->confidence = confidence_of(of, w);
+            s->confidence = confidence_of(c, w);
             s->where = symptom->layer;
             s->since = symptom->since;
         }

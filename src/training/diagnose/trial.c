@@ -97,7 +97,7 @@ static ptrdiff_t beyond_squares(const td_trainer *trainer) {
         td_stats stats;
         td_view view = output ? td__view_of(output) : (td_view){0};
         if (output && output->dtype == TD_FLOAT32 && td_stats_of(&view, &stats, NULL) == TD_OK &&
-            fmax(fabs(stats.min), fabs(stats.max)) > sqrt(FLT_MAX)) {
+            fmax(fabs(stats.min), fabs(stats.max)) > sqrt((double)FLT_MAX)) {
             return (ptrdiff_t)i;
         }
     }
@@ -311,8 +311,8 @@ static td_status run(state *s, td_error *error) {
     if (!status) {
         status = add_point(s, error);
     }
-    if (!status && o->look) {
-        status = o->look(o->user, trainer, error);
+    if (!status && o->visit) {
+        status = o->visit(o->user, trainer, error);
     }
     s->trial->score = status ? 0 : score_of(s->trial);
     return status;

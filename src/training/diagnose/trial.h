@@ -33,7 +33,7 @@ typedef struct td__trial_options {
     /* Called with the loss of each step, from 1; may be NULL. */
     void (*seen)(void *user, int64_t step, double loss);
     /* Called after the last step; may be NULL. */
-    td_status (*look)(void *user, td_trainer *trainer, td_error *error);
+    td_status (*visit)(void *user, td_trainer *trainer, td_error *error);
     void *user;
     bool while_reading; /* large data need not be read to its end before */
 } td__trial_options;

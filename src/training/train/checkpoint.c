@@ -74,7 +74,7 @@ static void get_state(const td_trainer *trainer, double *state) {
         state += TD__PLATEAU_STATE;
     }
     for (size_t i = 0; i < trainer->told_count; i++) {
-        *state++ = trainer->told[i].value;
+        *state++ = trainer->progress_values[i].value;
     }
     td__measure_save(&trainer->measures, &trainer->measures.epoch, state);
 }
@@ -104,7 +104,7 @@ static td_status set_state(td_trainer *trainer, const double *state, size_t size
         state += TD__PLATEAU_STATE;
     }
     for (size_t i = 0; i < trainer->told_count; i++) {
-        trainer->told[i].value = *state++;
+        trainer->progress_values[i].value = *state++;
     }
     return td__measure_restore(&trainer->measures, &trainer->measures.epoch, state, size, error);
 }
@@ -561,7 +561,7 @@ static bool has_same_state(const td_trainer *trainer, const td_trainer *past) {
         (!trainer->plateau.best.monitor || !(trainer->plateau.initial < past->plateau.initial ||
                                              trainer->plateau.initial > past->plateau.initial));
     for (size_t i = 0; same && i < trainer->told_count; i++) {
-        same = !strcmp(trainer->told[i].name, past->told[i].name);
+        same = !strcmp(trainer->progress_values[i].name, past->progress_values[i].name);
     }
     return same;
 }

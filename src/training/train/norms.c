@@ -30,7 +30,7 @@ struct td__norms {
     size_t count, capacity;
     int32_t *by_signal; /* the deck's signal index -> history + 1; -1: not an error */
     size_t signal_count;
-    td_norm_history *told;
+    td_norm_history *history;
     char problem[TD_ERROR_TEXT_SIZE + 64]; /* written once, before has_problem is set */
     atomic_bool has_problem;
 };
@@ -54,7 +54,7 @@ void td__norms_destroy(td__norms *norms) {
     }
     td__free(norms->histories);
     td__free(norms->by_signal);
-    td__free(norms->told);
+    td__free(norms->history);
     td__free(norms);
 }
 
@@ -186,17 +186,17 @@ td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck
 size_t td__norms_histories(td__norms *norms, const td_model *model,
                            const td_norm_history **histories) {
     size_t count = 0;
-    td__free(norms->told);
-    norms->told = td__calloc(norms->count + 1, sizeof *norms->told);
-    for (size_t layer = 0; norms->told && layer < td_model_layer_count(model); layer++) {
+    td__free(norms->history);
+    norms->history = td__calloc(norms->count + 1, sizeof *norms->history);
+    for (size_t layer = 0; norms->history && layer < td_model_layer_count(model); layer++) {
         for (size_t i = 0; i < norms->count; i++) {
             const history *h = norms->histories[i];
             if (strcmp(h->layer, td_model_layer(model, layer)->name) == 0) {
-                norms->told[count++] =
+                norms->history[count++] =
                     (td_norm_history){h->signal, h->count, h->steps, h->norms, h->layer};
             }
         }
     }
-    *histories = norms->told;
+    *histories = norms->history;
     return count;
 }

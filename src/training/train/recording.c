@@ -271,7 +271,7 @@ static void abandon(td_trainer *trainer) {
         td__room_release_index(recording);
     }
     if (recording->folder && !trainer->resume) {
-        td__folder_disclaim(recording->folder);
+        (void)td__folder_remove(recording->folder);
     }
     td__recording_release(recording);
 }
@@ -349,7 +349,7 @@ td_status td__recording_open_replay(td_trainer *trainer, const char *folder, con
     if (status) {
         (void)td_deck_close(recording->deck, NULL);
         recording->deck = NULL;
-        td__folder_disclaim(folder);
+        (void)td__folder_remove(folder);
         return status;
     }
     (void)td_deck_note(recording->deck, "replayed", note);

@@ -45,7 +45,7 @@ static void report_progress(td_trainer *trainer, int64_t epoch, int64_t batch, b
         .examples_per_second = seconds > 0 ? done / seconds * (double)trainer->feed.info->training /
                                                  (double)trainer->feed.batches
                                            : 0,
-        .values = trainer->told,
+        .values = trainer->progress_values,
         .value_count = trainer->told_count,
     };
     trainer->options.progress(trainer->options.user, &progress);
@@ -54,8 +54,8 @@ static void report_progress(td_trainer *trainer, int64_t epoch, int64_t batch, b
 /* The value of this name over the last epoch; NaN when there is none. */
 static double value_of(const td_trainer *trainer, const char *name) {
     for (size_t i = 0; name && i < trainer->told_count; i++) {
-        if (!strcmp(trainer->told[i].name, name)) {
-            return trainer->told[i].value;
+        if (!strcmp(trainer->progress_values[i].name, name)) {
+            return trainer->progress_values[i].value;
         }
     }
     return (double)NAN;

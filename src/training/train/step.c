@@ -11,20 +11,20 @@ static size_t choose_targets(td_trainer *trainer) {
     td__learner *learner = &trainer->learner;
     const td__pass_signals *signals = &trainer->signals;
     if (!trainer->pass.signals) {
-        memset(learner->tell, 0, learner->weight_count * sizeof *learner->tell);
+        memset(learner->recorders, 0, learner->weight_count * sizeof *learner->recorders);
         return learner->weight_count;
     }
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         ptrdiff_t weight = learner->weight_of[i];
         td_signal *signal = signals->gradients[i];
         if (weight >= 0) {
-            learner->tell[weight] = signal && td_signal_wants(signal) ? signal : NULL;
+            learner->recorders[weight] = signal && td_signal_wants(signal) ? signal : NULL;
         }
     }
     size_t count = learner->weight_count;
     for (size_t i = 0; i < trainer->layer_count; i++) {
         if (td_signal_wants(signals->errors[i])) {
-            learner->tell[count] = signals->errors[i];
+            learner->recorders[count] = signals->errors[i];
             learner->targets[count++] = td_model_output_at(trainer->model, i);
         }
     }
@@ -77,7 +77,7 @@ static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
     const double *of_epoch = td__measure_read(measures, &measures->epoch);
     for (size_t i = 0; !status && i < measures->value_count; i++) {
         td_signal *step = value_signal(trainer, trainer->values.step + i);
-        trainer->told[i].value = of_epoch[i];
+        trainer->progress_values[i].value = of_epoch[i];
         (void)td_signal_scalar(step, of_step[i]);
         (void)td_signal_scalar(value_signal(trainer, trainer->values.epoch + i), of_epoch[i]);
         if (epoch_end) {
@@ -113,7 +113,7 @@ static td_status learn(td_trainer *trainer, td_error *error) {
     size_t count = choose_targets(trainer);
     td_status status =
         td__pass_backward(&trainer->pass, learner->weight_count, count, learner->targets,
-                          learner->gradients, learner->tell, error);
+                          learner->gradients, learner->recorders, error);
     if (!status) {
         status = td_optimizer_step(learner->optimizer, learner->gradients, error);
     }

@@ -53,10 +53,10 @@ static td_status make_learner(td_trainer *trainer, td_error *error) {
     size_t most = learner->weight_count + trainer->layer_count, found = 0;
     learner->targets = td__calloc(most + 1, sizeof *learner->targets);
     learner->gradients = td__calloc(most + 1, sizeof *learner->gradients);
-    learner->tell = td__calloc(most + 1, sizeof *learner->tell);
+    learner->recorders = td__calloc(most + 1, sizeof *learner->recorders);
     learner->weight_of = td__calloc(trainer->parameter_count + 1, sizeof *learner->weight_of);
     trainer->layer_targets = td__calloc(trainer->layer_count, sizeof *trainer->layer_targets);
-    if (!learner->targets || !learner->gradients || !learner->tell || !learner->weight_of ||
+    if (!learner->targets || !learner->gradients || !learner->recorders || !learner->weight_of ||
         !trainer->layer_targets) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
@@ -74,7 +74,7 @@ static void release_learner(td__learner *learner) {
     td_optimizer_destroy(learner->optimizer);
     td__free(learner->targets);
     td__free(learner->gradients);
-    td__free(learner->tell);
+    td__free(learner->recorders);
     td__free(learner->weight_of);
 }
 
@@ -119,12 +119,13 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
 static td_status make_progress_values(td_trainer *trainer, td_error *error) {
     size_t each = trainer->measures.value_count;
     trainer->told_count = trainer->feed.validation ? 2 * each : each;
-    trainer->told = td__calloc(trainer->told_count, sizeof *trainer->told);
-    for (size_t i = 0; trainer->told && i < trainer->told_count; i++) {
+    trainer->progress_values = td__calloc(trainer->told_count, sizeof *trainer->progress_values);
+    for (size_t i = 0; trainer->progress_values && i < trainer->told_count; i++) {
         size_t entry = i < each ? trainer->values.step + i : trainer->values.validation + i - each;
-        trainer->told[i] = (td_train_value){trainer->signals.entries[entry].name, (double)NAN};
+        trainer->progress_values[i] =
+            (td_train_value){trainer->signals.entries[entry].name, (double)NAN};
     }
-    return trainer->told ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    return trainer->progress_values ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
 /* Without a word about recording, what progress shows is kept, and nothing else. */
@@ -134,7 +135,7 @@ static td_status record_progress_values(td_trainer *trainer, td_error *error) {
     }
     const char **names = td__calloc(trainer->told_count, sizeof *names);
     for (size_t i = 0; names && i < trainer->told_count; i++) {
-        names[i] = trainer->told[i].name;
+        names[i] = trainer->progress_values[i].name;
     }
     td_status status =
         names ? td__record_default(trainer->experiment, names, trainer->told_count, error)
@@ -147,7 +148,7 @@ static td_status record_progress_values(td_trainer *trainer, td_error *error) {
 static td_status check_monitor(const td_trainer *trainer, const char *key, const char *monitor,
                                td_error *error) {
     for (size_t i = 0; monitor && i < trainer->told_count; i++) {
-        if (!strcmp(trainer->told[i].name, monitor)) {
+        if (!strcmp(trainer->progress_values[i].name, monitor)) {
             return TD_OK;
         }
     }
@@ -242,7 +243,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td_model_destroy(trainer->model);
     td__feed_release(&trainer->feed);
     td__notes_release(&trainer->notes);
-    td__free(trainer->told);
+    td__free(trainer->progress_values);
     td__free(trainer->plan);
     td__free(trainer->out);
     td__free(trainer->resume);
@@ -265,7 +266,7 @@ const char *td_trainer_folder(const td_trainer *trainer) {
 }
 
 size_t td_trainer_values(const td_trainer *trainer, const td_train_value **values) {
-    *values = trainer->told;
+    *values = trainer->progress_values;
     return trainer->told_count;
 }
 

@@ -90,7 +90,7 @@ typedef struct td__learner {
     ptrdiff_t *weight_of;  /* parameter -> index among weights, or -1 */
     td_tensor **targets;   /* weights, then outputs whose error is wanted; with room for all */
     td_tensor **gradients; /* of targets */
-    td_signal **tell;      /* the signal that records each gradient, or NULL */
+    td_signal **recorders; /* the signal that records each gradient, or NULL */
 } td__learner;
 
 /* Which entries of the signals are the trainer's own numbers. validation: only where there is such a
@@ -169,7 +169,8 @@ struct td_trainer {
     void (*stepped)(void *user, td_trainer *trainer, bool updated);
     void *stepped_user;
     td__progress at;
-    td_train_value *told; /* what progress shows: of the epoch, then of the validation part */
+    td_train_value
+        *progress_values; /* what progress shows: of the epoch, then of the validation part */
     size_t told_count;
     bool blamed_validation; /* its loss was not finite, and that was said */
     volatile sig_atomic_t stop;

@@ -35,10 +35,10 @@ td_status td__validate(td_trainer *trainer, td_error *error) {
         td__pass_end(pass);
     }
     status = status ? status : td__feed_status(trainer->feed.validation, error);
-    td_train_value *told = trainer->told + measures->value_count;
+    td_train_value *progress_values = trainer->progress_values + measures->value_count;
     const double *values = td__measure_read(measures, &measures->validation);
     for (size_t i = 0; !status && i < measures->value_count; i++) {
-        told[i].value = values[i];
+        progress_values[i].value = values[i];
         (void)td_signal_scalar(trainer->signals.entries[trainer->values.validation + i].signal,
                                values[i]);
     }

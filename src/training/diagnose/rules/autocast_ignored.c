@@ -1,17 +1,17 @@
 #include "diagnose/loop.h"
 
-static void find_autocast_ignored(td__case *of) {
-    double count = td__loop_number(of, "autocast", "count");
+static void find_autocast_ignored(td__case *c) {
+    double count = td__loop_number(c, "autocast", "count");
     if (count < 1) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, td__loop_layer(of, "autocast"),
-                       (int64_t)td__loop_number(of, "autocast", "since"),
+        td__loop_error(c, TD_LIKELY, td__loop_layer(c, "autocast"),
+                       (int64_t)td__loop_number(c, "autocast", "since"),
                        "functions that autocast knows, or torch.amp.custom_fwd(cast_inputs=…)");
     td__because(s, NULL, s ? s->since : 1, count,
-                td__say(of, "autocast asks for half precision, and %.0f layers put out float32: %s",
-                        count, td__loop_names(of, "autocast", "names")));
+                td__say(c, "autocast asks for half precision, and %.0f layers put out float32: %s",
+                        count, td__loop_names(c, "autocast", "names")));
 }
 
 const td__rule td__rule_autocast_ignored = {
@@ -25,6 +25,6 @@ const td__rule td__rule_autocast_ignored = {
     .title = "autocast is ignored",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_autocast_ignored,
+    .find = find_autocast_ignored,
     .after = true,
 };

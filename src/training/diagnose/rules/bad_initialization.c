@@ -12,38 +12,38 @@
 #define BIASED 5.0    /* pushes units out of where they work, whatever comes in */
 
 /* What is odd about a layer's first values; NULL: nothing. */
-static const char *oddity(td__case *of, const td__layer_facts *layer) {
+static const char *oddity(td__case *c, const td__layer_facts *layer) {
     bool hidden = !layer->last;
     double ratio = layer->expected > 0 ? layer->kernel_deviation / layer->expected : 1;
     if (layer->kernel_equal && hidden && layer->units > 1) {
-        return td__say(of, "all weights of %s start at %.4g: its units stay alike", layer->name,
+        return td__say(c, "all weights of %s start at %.4g: its units stay alike", layer->name,
                        layer->kernel_mean);
     }
     if (layer->bias_largest > BIASED) {
-        return td__say(of, "biases of %s start at up to %.4g in size (mean %.4g)", layer->name,
+        return td__say(c, "biases of %s start at up to %.4g in size (mean %.4g)", layer->name,
                        layer->bias_largest, layer->bias_mean);
     }
     if (layer->kernel_equal || layer->fan_in * layer->fan_out < FEW) {
         return NULL; /* of the last layer: it still learns; of few weights: no deviation to speak of */
     }
     if (ratio > WIDE) {
-        return td__say(of, "weights of %s start with deviation %.3g, %.1f times Glorot's",
+        return td__say(c, "weights of %s start with deviation %.3g, %.1f times Glorot's",
                        layer->name, layer->kernel_deviation, ratio);
     }
     if (ratio < NARROW && layer->kind->role != TD__ROLE_LOOKUP) {
-        return td__say(of, "weights of %s start with deviation %.2g, %.2f of Glorot's", layer->name,
+        return td__say(c, "weights of %s start with deviation %.2g, %.2f of Glorot's", layer->name,
                        layer->kernel_deviation, ratio);
     }
     return NULL;
 }
 
 /* Recurrent weights that shrink what they carry forget it within a few steps. */
-static const char *recurrent_oddity(td__case *of, const td__layer_facts *layer) {
+static const char *recurrent_oddity(td__case *c, const td__layer_facts *layer) {
     if (layer->recurrent_kernel < 0) {
         return NULL;
     }
     const td_parameter_info *parameter =
-        td_model_parameter_at(of->trainer->model, (size_t)layer->recurrent_kernel);
+        td_model_parameter_at(c->trainer->model, (size_t)layer->recurrent_kernel);
     td_view view = td_view_of(parameter->tensor);
     td_stats stats;
     if (td_stats_of(&view, &stats, NULL)) {
@@ -53,22 +53,22 @@ static const char *recurrent_oddity(td__case *of, const td__layer_facts *layer) 
     double keeping = 1 / sqrt((double)shape.dims[shape.rank - 1]); /* of an orthogonal matrix */
     double ratio = stats.std / keeping;
     return ratio < 0.5 || ratio > 2
-               ? td__say(of,
+               ? td__say(c,
                          "recurrent weights of %s start with deviation %.2g; %.2g keeps a state's "
                          "size",
                          layer->name, stats.std, keeping)
                : NULL;
 }
 
-static void find_bad_initialization_in_loop(td__case *of) {
-    double equal = td__loop_number(of, "start", "equal"),
-           value = td__loop_number(of, "start", "value");
-    double ratio = td__loop_number(of, "start", "ratio");
+static void find_bad_initialization_in_loop(td__case *c) {
+    double equal = td__loop_number(c, "start", "equal"),
+           value = td__loop_number(c, "start", "value");
+    double ratio = td__loop_number(c, "start", "ratio");
     bool poor =
-        td__has_any(of, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
-                            TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS |
-                            TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__EXPLODING_GRADIENT);
-    poor |= td__loop_fall(of) < LITTLE;
+        td__has_any(c, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
+                           TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS |
+                           TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__EXPLODING_GRADIENT);
+    poor |= td__loop_fall(c) < LITTLE;
     bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
     if ((equal == 0 && ratio == 0) || (zero && !poor)) {
         return;
@@ -76,38 +76,38 @@ static void find_bad_initialization_in_loop(td__case *of) {
     poor |= ratio >= VERY_WIDE;
     td_confidence confidence = zero ? TD_LIKELY : equal > 0 ? TD_SURE : poor ? TD_LIKELY : TD_MAYBE;
     td__suspicion *s =
-        td__loop_error(of, confidence, td__loop_layer(of, "start"), 1,
+        td__loop_error(c, confidence, td__loop_layer(c, "start"), 1,
                        "the initial weights that PyTorch draws, or kaiming_uniform_");
-    const char *names = td__loop_names(of, "start", "names");
+    const char *names = td__loop_names(c, "start", "names");
     td__because(
         s, NULL, 1, equal > 0 ? value : ratio,
         equal > 0
-            ? td__say(of, "all weights start at %.4g, so units stay alike: %s", value, names)
-            : td__say(of,
+            ? td__say(c, "all weights start at %.4g, so units stay alike: %s", value, names)
+            : td__say(c,
                       "weights start up to %.1f times as large as keeps the size of a signal: %s",
                       ratio, names));
 }
 
-static void find_bad_initialization(td__case *of) {
-    if (of->loop) {
-        find_bad_initialization_in_loop(of);
+static void find_bad_initialization(td__case *c) {
+    if (c->loop) {
+        find_bad_initialization_in_loop(c);
         return;
     }
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
-        const char *kernel = layer->kernel >= 0 ? oddity(of, layer) : NULL;
-        const char *recurrent = recurrent_oddity(of, layer);
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
+        const char *kernel = layer->kernel >= 0 ? oddity(c, layer) : NULL;
+        const char *recurrent = recurrent_oddity(c, layer);
         if (!kernel && !recurrent) {
             continue;
         }
         bool equal = layer->kernel_equal && !layer->last;
         if (!s) {
-            s = td__suspect(of, equal ? TD__CONTRADICTION : TD__STRUCTURE, (ptrdiff_t)i,
-                            of->experiment->weights
+            s = td__suspect(c, equal ? TD__CONTRADICTION : TD__STRUCTURE, (ptrdiff_t)i,
+                            c->experiment->weights
                                 ? "start from other weights, or without `weights:`"
                                 : "kernel_initializer: he_uniform (glorot_uniform without relu)");
         }
@@ -123,12 +123,12 @@ static void find_bad_initialization(td__case *of) {
         s->severity = fmax(s->severity, fmax(td__severity(ratio, WIDE / 2),
                                              td__severity(NARROW, fmax(ratio, 1e-3))));
         if (kernel) {
-            td__edit_layer(of, s, (ptrdiff_t)i, "kernel_initializer",
+            td__edit_layer(c, s, (ptrdiff_t)i, "kernel_initializer",
                            layer->effective == TD_RELU ? "he_uniform" : "glorot_uniform");
-            td__edit_layer(of, s, (ptrdiff_t)i, "bias_initializer", "zeros");
+            td__edit_layer(c, s, (ptrdiff_t)i, "bias_initializer", "zeros");
         }
         if (recurrent) {
-            td__edit_layer(of, s, (ptrdiff_t)i, "recurrent_initializer", "orthogonal");
+            td__edit_layer(c, s, (ptrdiff_t)i, "recurrent_initializer", "orthogonal");
         }
     }
 }
@@ -150,5 +150,5 @@ const td__rule td__rule_bad_initialization = {
                 TD__VANISHING_GRADIENT | TD__CONSTANT_OUTPUT | TD__NAN_LOSS | TD__SLOW_CONVERGENCE |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_bad_initialization,
+    .find = find_bad_initialization,
 };

@@ -16,22 +16,22 @@
 enum { FEW = 32 };
 
 /* Validation examples that the model takes for other classes, each class for one other. */
-static bool find_other_names(td__case *of) {
+static bool find_other_names(td__case *c) {
     static const char fact[] = "said_of_validation";
-    double right = td__loop_number(of, fact, "right"), other = td__loop_number(of, fact, "renamed");
-    if (td__loop_number(of, fact, "examples") < FEW || other < right + NAMED ||
-        2 * td__loop_number(of, fact, "moved") <= td__loop_number(of, fact, "classes")) {
+    double right = td__loop_number(c, fact, "right"), other = td__loop_number(c, fact, "renamed");
+    if (td__loop_number(c, fact, "examples") < FEW || other < right + NAMED ||
+        2 * td__loop_number(c, fact, "moved") <= td__loop_number(c, fact, "classes")) {
         return false;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, 1, "the same labels in training and validation");
+        td__loop_error(c, TD_LIKELY, NULL, 1, "the same labels in training and validation");
     td__because(s, NULL, 0, right,
-                td__say(of,
+                td__say(c,
                         "%.0f %% of the validation examples are said to be of the class that they "
                         "are labelled with, and %.0f %% would be with other names for the classes:"
                         " label %.0f is taken for %.0f",
-                        100 * right, 100 * other, td__loop_number(of, fact, "label"),
-                        td__loop_number(of, fact, "said")));
+                        100 * right, 100 * other, td__loop_number(c, fact, "label"),
+                        td__loop_number(c, fact, "said")));
     return true;
 }
 
@@ -41,40 +41,40 @@ static bool is_above(double share, double chance, double examples) {
 }
 
 /* Labels that nothing about their examples tells: neither neighbours nor training find it. */
-static void find_bad_labels_in_loop(td__case *of) {
-    if (find_other_names(of)) {
+static void find_bad_labels_in_loop(td__case *c) {
+    if (find_other_names(c)) {
         return;
     }
-    double same = td__loop_number(of, "neighbours", "same"),
-           chance = td__loop_number(of, "neighbours", "chance"),
-           examples = td__loop_number(of, "neighbours", "examples"),
-           other = td__loop_number(of, "validation_neighbours", "same");
-    bool apart = examples > 0 && td__loop_has(of, "validation_neighbours") &&
+    double same = td__loop_number(c, "neighbours", "same"),
+           chance = td__loop_number(c, "neighbours", "chance"),
+           examples = td__loop_number(c, "neighbours", "examples"),
+           other = td__loop_number(c, "validation_neighbours", "same");
+    bool apart = examples > 0 && td__loop_has(c, "validation_neighbours") &&
                  other - same > DIFFERENCE &&
-                 td__loop_number(of, "neighbours", "distance") <
-                     FARTHER * td__loop_number(of, "validation_neighbours", "distance");
-    double told = td__loop_number(of, "neighbours", "told"),
-           most = td__loop_number(of, "neighbours", "most");
+                 td__loop_number(c, "neighbours", "distance") <
+                     FARTHER * td__loop_number(c, "validation_neighbours", "distance");
+    double own = td__loop_number(c, "neighbours", "told"),
+           most = td__loop_number(c, "neighbours", "most");
     /* Examples that come but once cannot be learnt by heart. */
-    double fall = td__loop_number(of, "labels", "again") > 0 || !td__loop_has(of, "labels")
+    double fall = td__loop_number(c, "labels", "again") > 0 || !td__loop_has(c, "labels")
                       ? LITTLE
                       : LITTLE_OF_NEW;
     bool none = examples > 0 && !is_above(same, chance, examples) &&
-                !is_above(told, most, examples) &&
-                (td__loop_fall(of) < fall || td__has(of, TD__INDEX_OVERFIT_GAP));
-    if ((!apart && !none) || td__loop_is_adversarial(of)) {
+                !is_above(own, most, examples) &&
+                (td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP));
+    if ((!apart && !none) || td__loop_is_adversarial(c)) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, 1, "check that each label belongs to its example");
+        td__loop_error(c, TD_LIKELY, NULL, 1, "check that each label belongs to its example");
     td__because(s, NULL, 1, same,
-                td__say(of,
+                td__say(c,
                         "the nearest neighbour of a training example has its class in %.0f %% of "
                         "the cases; by chance that is %.0f %%",
                         100 * same, 100 * chance));
     if (apart) {
         td__because(s, NULL, 1, other,
-                    td__say(of, "of a validation example in %.0f %%", 100 * other));
+                    td__say(c, "of a validation example in %.0f %%", 100 * other));
     }
 }
 
@@ -82,13 +82,13 @@ enum { ENOUGH = 30 };
 
 /* How much better the trained network knows the validation part than the training part, both as in
  * inference; 0: not beyond chance. Values are left out: a few far ones in one part decide their score. */
-static double below_validation(const td__case *of) {
-    if (!of->repeated || of->baseline.points == 0) {
+static double below_validation(const td__case *c) {
+    if (!c->repeated || c->baseline.points == 0) {
         return 0;
     }
-    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
     if (end->validation.rows < ENOUGH || end->training.rows < ENOUGH ||
-        of->facts.task.kind == TD__TASK_VALUES) {
+        c->facts.task.kind == TD__TASK_VALUES) {
         return 0;
     }
     double fewer = (double)(end->validation.rows < end->training.rows ? end->validation.rows
@@ -97,23 +97,23 @@ static double below_validation(const td__case *of) {
     return below > fmax(DIFFERENCE, CHANCE / sqrt(fewer)) ? below : 0;
 }
 
-static void find_bad_labels(td__case *of) {
-    const td__facts *facts = &of->facts;
-    if (of->loop) {
-        find_bad_labels_in_loop(of);
+static void find_bad_labels(td__case *c) {
+    const td__facts *facts = &c->facts;
+    if (c->loop) {
+        find_bad_labels_in_loop(c);
         return;
     }
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
     bool validated = facts->validation_rows > 0;
     bool same =
         facts->labels.all.count > 1 && facts->labels.all.minimum == facts->labels.all.maximum &&
-        of->experiment->train.objective.target == TD__TARGET_LABEL && facts->labels.width == 1;
+        c->experiment->train.objective.target == TD__TARGET_LABEL && facts->labels.width == 1;
     if (same) {
-        td__suspicion *s = td__suspect(of, TD__FACT, -1, "labels that were not overwritten");
+        td__suspicion *s = td__suspect(c, TD__FACT, -1, "labels that were not overwritten");
         td__because(s, "label", 0, facts->labels.all.minimum,
-                    td__say(of, "all %lld labels of the training part are %.4g",
+                    td__say(c, "all %lld labels of the training part are %.4g",
                             (long long)facts->rows, facts->labels.all.minimum));
         if (validated &&
             facts->validation_labels.all.maximum > facts->validation_labels.all.minimum) {
@@ -121,26 +121,26 @@ static void find_bad_labels(td__case *of) {
         }
         return;
     }
-    if (td__score_of(of) > WELL) {
+    if (td__score_of(c) > WELL) {
         return;
     }
     bool noisy = td__inputs_are_farther(facts);
     double lower = facts->validation_agreement - facts->training_agreement;
     bool unlike = lower > fmax(DIFFERENCE, facts->chance);
-    double below = noisy || unlike ? 0 : below_validation(of);
+    double below = noisy || unlike ? 0 : below_validation(c);
     if (below > 0) {
-        const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
-        td__suspicion *s = td__suspect(of, TD__FACT, -1, "check the training labels");
+        const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+        td__suspicion *s = td__suspect(c, TD__FACT, -1, "check the training labels");
         td__because(s, NULL, end->step, below,
-                    td__say(of,
+                    td__say(c,
                             "%.0f %% of the validation part is learnt, and only %.0f %% of what "
                             "it was trained on",
                             100 * end->validation.score, 100 * fmax(end->training.score, 0)));
     }
     if (unlike && !noisy) {
-        td__suspicion *s = td__suspect(of, TD__FACT, -1, "check the training labels");
+        td__suspicion *s = td__suspect(c, TD__FACT, -1, "check the training labels");
         td__because(s, "label", 0, facts->training_agreement,
-                    td__say(of,
+                    td__say(c,
                             "the labels of nearest neighbours agree to %.0f %% in training, to "
                             "%.0f %% in validation (0 %%: as by chance)",
                             100 * fmax(facts->training_agreement, 0),
@@ -165,5 +165,5 @@ const td__rule td__rule_bad_labels = {
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_bad_labels,
+    .find = find_bad_labels,
 };

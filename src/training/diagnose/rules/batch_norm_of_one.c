@@ -1,15 +1,15 @@
 #include "diagnose/loop.h"
 
-static void find_batch_norm_of_one(td__case *of) {
-    double ones = td__loop_number(of, "batches", "ones");
-    double passes = td__loop_number(of, "batches", "passes");
+static void find_batch_norm_of_one(td__case *c) {
+    double ones = td__loop_number(c, "batches", "ones");
+    double passes = td__loop_number(c, "batches", "passes");
     if (ones < 2 || 2 * ones < passes) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, 1,
+    td__suspicion *s = td__loop_error(c, TD_SURE, NULL, 1,
                                       "a larger batch, drop_last=True, or GroupNorm or LayerNorm");
     td__because(s, NULL, 1, ones,
-                td__say(of,
+                td__say(c,
                         "%.0f of %.0f batches had one example, and the model normalises over the "
                         "batch",
                         ones, passes));
@@ -28,6 +28,6 @@ const td__rule td__rule_batch_norm_of_one = {
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP | TD__OSCILLATION | TD__PLATEAU |
                 TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_batch_norm_of_one,
+    .find = find_batch_norm_of_one,
     .after = true,
 };

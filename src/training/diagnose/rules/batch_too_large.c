@@ -4,23 +4,21 @@
 #define USUAL 32
 #define FEW 2 /* updates an epoch: that is how the training was made, no tuning */
 
-static void find_batch_too_large(td__case *of) {
-    if (!of->known || of->facts.rows < 2 * USUAL ||
-        (double)of->trainer->feed.info->batch < SHARE * (double)of->facts.rows ||
-        of->trainer->feed.info->batch <= USUAL) {
+static void find_batch_too_large(td__case *c) {
+    if (!c->known || c->facts.rows < 2 * USUAL ||
+        (double)c->trainer->feed.info->batch < SHARE * (double)c->facts.rows ||
+        c->trainer->feed.info->batch <= USUAL) {
         return;
     }
-    td__suspicion *s =
-        td__suspect(of, of->trainer->feed.batches <= FEW ? TD__STRUCTURE : TD__TUNING, -1,
-                    td__say(of, "data.batch: %d", USUAL));
-    td__because(s, NULL, 0, (double)of->trainer->feed.info->batch,
-                td__say(of, "batches of %lld of %lld examples: %lld updates an epoch",
-                        (long long)of->trainer->feed.info->batch, (long long)of->facts.rows,
-                        (long long)of->trainer->feed.batches));
-    td__edit(s, td__say(of, "data.batch=%d", USUAL));
+    td__suspicion *s = td__suspect(c, c->trainer->feed.batches <= FEW ? TD__STRUCTURE : TD__TUNING,
+                                   -1, td__say(c, "data.batch: %d", USUAL));
+    td__because(s, NULL, 0, (double)c->trainer->feed.info->batch,
+                td__say(c, "batches of %lld of %lld examples: %lld updates an epoch",
+                        (long long)c->trainer->feed.info->batch, (long long)c->facts.rows,
+                        (long long)c->trainer->feed.batches));
+    td__edit(s, td__say(c, "data.batch=%d", USUAL));
     if (s) {
-        s->more =
-            (double)((of->facts.rows + USUAL - 1) / USUAL) / (double)of->trainer->feed.batches;
+        s->more = (double)((c->facts.rows + USUAL - 1) / USUAL) / (double)c->trainer->feed.batches;
     }
 }
 
@@ -36,6 +34,6 @@ const td__rule td__rule_batch_too_large = {
     .title = "batch too large",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_batch_too_large,
+    .find = find_batch_too_large,
     .after = true,
 };

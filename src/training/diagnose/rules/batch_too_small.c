@@ -3,18 +3,18 @@
 #define SMALL 4
 #define USUAL "32"
 
-static void find_batch_too_small(td__case *of) {
-    if (!of->known || of->trainer->feed.info->batch > SMALL || of->facts.rows < 64) {
+static void find_batch_too_small(td__case *c) {
+    if (!c->known || c->trainer->feed.info->batch > SMALL || c->facts.rows < 64) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "data.batch: " USUAL);
-    td__because(s, NULL, 0, (double)of->trainer->feed.info->batch,
-                td__say(of, "gradients of %lld example%s are mostly noise",
-                        (long long)of->trainer->feed.info->batch,
-                        of->trainer->feed.info->batch == 1 ? "" : "s"));
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "data.batch: " USUAL);
+    td__because(s, NULL, 0, (double)c->trainer->feed.info->batch,
+                td__say(c, "gradients of %lld example%s are mostly noise",
+                        (long long)c->trainer->feed.info->batch,
+                        c->trainer->feed.info->batch == 1 ? "" : "s"));
     td__edit(s, "data.batch=" USUAL);
     if (s) {
-        s->more = (double)of->trainer->feed.info->batch / 32;
+        s->more = (double)c->trainer->feed.info->batch / 32;
     }
 }
 
@@ -29,6 +29,6 @@ const td__rule td__rule_batch_too_small = {
     .explains = TD__OSCILLATION | TD__DEAD_RELU | TD__PLATEAU | TD__DIVERGENCE | TD__NAN_LOSS |
                 TD__INF_LOSS | TD__EXPLODING_GRADIENT | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_batch_too_small,
+    .find = find_batch_too_small,
     .after = true,
 };

@@ -1,14 +1,14 @@
 #include "diagnose/loop.h"
 
-static void find_broadcast_in_loss(td__case *of) {
-    const char *shapes = td__loop_shapes(of);
+static void find_broadcast_in_loss(td__case *c) {
+    const char *shapes = td__loop_shapes(c);
     if (!shapes) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
+    td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
                                       "output.squeeze(1), or target.unsqueeze(1)");
     td__because(s, NULL, 1, 0,
-                td__say(of, "%s: every output is compared with every target of the batch", shapes));
+                td__say(c, "%s: every output is compared with every target of the batch", shapes));
 }
 
 const td__rule td__rule_broadcast_in_loss = {
@@ -23,6 +23,6 @@ const td__rule td__rule_broadcast_in_loss = {
     .explains =
         TD__PLATEAU | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT | TD__SLOW_CONVERGENCE | TD__OSCILLATION,
     .needs = TD__NEEDS_HEAD,
-    .look = find_broadcast_in_loss,
+    .find = find_broadcast_in_loss,
     .after = true,
 };

@@ -1,16 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_broken_weight_tying(td__case *of) {
-    const char *names = td__loop_names(of, "untied", "names");
+static void find_broken_weight_tying(td__case *c) {
+    const char *names = td__loop_names(c, "untied", "names");
     if (!*names) {
         return;
     }
-    bool shared = td__loop_number(of, "untied", "shared") > 0;
+    bool shared = td__loop_number(c, "untied", "shared") > 0;
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, NULL, (int64_t)td__loop_number(of, "untied", "since"),
+        c, TD_LIKELY, NULL, (int64_t)td__loop_number(c, "untied", "since"),
         "tie after moving and loading: head.weight = embedding.weight, no copy, no nn.Parameter()");
     td__because(s, NULL, s ? s->since : 1, 0,
-                td__say(of, "%s %s", names,
+                td__say(c, "%s %s", names,
                         shared
                             ? "are two parameters in the same memory: both gradients are half of "
                               "what it should get"
@@ -30,6 +30,6 @@ const td__rule td__rule_broken_weight_tying = {
     .title = "tied weights came apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_broken_weight_tying,
+    .find = find_broken_weight_tying,
     .after = true,
 };

@@ -9,13 +9,13 @@
  * validation shows that it is not rare. */
 enum { ENOUGH = 20, ENOUGH_APART = 10 };
 
-static void find_class_imbalance(td__case *of) {
-    const td__labels *training = &of->facts.labels, *validation = &of->facts.validation_labels;
-    td__task_kind task = of->facts.task.kind;
+static void find_class_imbalance(td__case *c) {
+    const td__labels *training = &c->facts.labels, *validation = &c->facts.validation_labels;
+    td__task_kind task = c->facts.task.kind;
     int64_t classes =
         training->classes > validation->classes ? training->classes : validation->classes;
-    if (!of->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) || classes < 2 ||
-        of->facts.rows < ENOUGH_APART * classes) {
+    if (!c->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) || classes < 2 ||
+        c->facts.rows < ENOUGH_APART * classes) {
         return;
     }
     int64_t rare = 0, apart = 0;
@@ -26,21 +26,21 @@ static void find_class_imbalance(td__case *of) {
         rare += is_rare;
         apart += is_rare && validation->shares[i] > APART * training->shares[i];
     }
-    double score = td__score_of(of);
+    double score = td__score_of(c);
     bool poor = apart > 0 ? !(score > 0.9) : score < POOR && rare > 0;
-    if (rare == 0 || !poor || (apart == 0 && of->facts.rows < ENOUGH * classes)) {
+    if (rare == 0 || !poor || (apart == 0 && c->facts.rows < ENOUGH * classes)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, apart ? TD__FACT : TD__TUNING, -1,
+    td__suspicion *s = td__suspect(c, apart ? TD__FACT : TD__TUNING, -1,
                                    "more examples of the rare classes, or weights for them");
     td__because(s, "label", 0, least,
-                td__say(of,
+                td__say(c,
                         "%lld of %lld classes have less than a quarter of their even share of "
                         "the training part; the rarest %.2g %%",
                         (long long)rare, (long long)classes, 100 * least));
     if (apart) {
         td__because(s, "label", 0, (double)apart,
-                    td__say(of, "%lld of them are at least three times as common in validation",
+                    td__say(c, "%lld of them are at least three times as common in validation",
                             (long long)apart));
     }
 }
@@ -58,5 +58,5 @@ const td__rule td__rule_class_imbalance = {
     .explains = TD__MAJORITY_CLASS | TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_class_imbalance,
+    .find = find_class_imbalance,
 };

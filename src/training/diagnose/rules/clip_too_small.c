@@ -3,29 +3,29 @@
 #define ALWAYS 0.9
 #define LITTLE 0.2 /* of the gradient's norm that clipping leaves */
 
-static void find_clip_too_small(td__case *of) {
-    if (!of->known || !(of->experiment->train.clip_norm > 0)) {
-        if (of->known && of->experiment->train.clip_value > 0 &&
-            of->experiment->train.clip_value < 0.01) {
-            td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "no train.clip_value");
+static void find_clip_too_small(td__case *c) {
+    if (!c->known || !(c->experiment->train.clip_norm > 0)) {
+        if (c->known && c->experiment->train.clip_value > 0 &&
+            c->experiment->train.clip_value < 0.01) {
+            td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "no train.clip_value");
             td__because(
-                s, NULL, 0, of->experiment->train.clip_value,
-                td__say(of, "every gradient is cut to %.3g", of->experiment->train.clip_value));
+                s, NULL, 0, c->experiment->train.clip_value,
+                td__say(c, "every gradient is cut to %.3g", c->experiment->train.clip_value));
             td__edit(s, "train.clip_value=1e30");
         }
         return;
     }
-    if (of->repeated && (of->baseline.clipped < ALWAYS || of->baseline.cut > LITTLE)) {
+    if (c->repeated && (c->baseline.clipped < ALWAYS || c->baseline.cut > LITTLE)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "no train.clip_norm, or a larger one");
-    if (of->repeated) {
-        td__because(s, "gradient_norm", 0, of->baseline.cut,
-                    td__say(of,
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "no train.clip_norm, or a larger one");
+    if (c->repeated) {
+        td__because(s, "gradient_norm", 0, c->baseline.cut,
+                    td__say(c,
                             "clip_norm %.3g acts in %.0f %% of the steps and leaves %.2g of "
                             "the gradient",
-                            of->experiment->train.clip_norm, 100 * of->baseline.clipped,
-                            of->baseline.cut));
+                            c->experiment->train.clip_norm, 100 * c->baseline.clipped,
+                            c->baseline.cut));
     }
     td__edit(s, "train.clip_norm=1e30");
 }
@@ -41,5 +41,5 @@ const td__rule td__rule_clip_too_small = {
     .title = "clipping too small",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_clip_too_small,
+    .find = find_clip_too_small,
 };

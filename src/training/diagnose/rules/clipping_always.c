@@ -3,21 +3,20 @@
 enum { ENOUGH = 20 };
 #define ALWAYS 0.9
 
-static void find_clipping_always(td__case *of) {
-    double norms = td__loop_number(of, "clipping", "norms");
-    double strong = td__loop_number(of, "clipping", "strong");
-    if (norms < ENOUGH || strong < ALWAYS * norms ||
-        td__loop_number(of, "clipping", "scaled") > 0) {
+static void find_clipping_always(td__case *c) {
+    double norms = td__loop_number(c, "clipping", "norms");
+    double strong = td__loop_number(c, "clipping", "strong");
+    if (norms < ENOUGH || strong < ALWAYS * norms || td__loop_number(c, "clipping", "scaled") > 0) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, NULL, 1, "a max_norm around the usual norm, or none and a smaller rate");
-    td__because(s, NULL, 0, td__loop_number(of, "clipping", "largest"),
-                td__say(of,
+        c, TD_LIKELY, NULL, 1, "a max_norm around the usual norm, or none and a smaller rate");
+    td__because(s, NULL, 0, td__loop_number(c, "clipping", "largest"),
+                td__say(c,
                         "in %.0f of %.0f calls the norm was more than ten times max_norm %.3g, at "
                         "most %.3g",
-                        strong, norms, td__loop_number(of, "clipping", "limit"),
-                        td__loop_number(of, "clipping", "largest")));
+                        strong, norms, td__loop_number(c, "clipping", "limit"),
+                        td__loop_number(c, "clipping", "largest")));
 }
 
 const td__rule td__rule_clipping_always = {
@@ -31,6 +30,6 @@ const td__rule td__rule_clipping_always = {
     .title = "clipping in every step",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_clipping_always,
+    .find = find_clipping_always,
     .after = true,
 };

@@ -1,21 +1,21 @@
 #include "diagnose/loop.h"
 
-static void find_clipping_before_unscaling(td__case *of) {
-    double scaled = td__loop_number(of, "clipping", "scaled");
+static void find_clipping_before_unscaling(td__case *c) {
+    double scaled = td__loop_number(c, "clipping", "scaled");
     if (scaled < 1) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, NULL, (int64_t)td__loop_number(of, "clipping", "since"),
+        td__loop_error(c, TD_SURE, NULL, (int64_t)td__loop_number(c, "clipping", "since"),
                        "scaler.unscale_(optimizer) before clipping");
     td__because(
-        s, NULL, s ? s->since : 1, td__loop_number(of, "clipping", "largest"),
-        td__say(of,
+        s, NULL, s ? s->since : 1, td__loop_number(c, "clipping", "largest"),
+        td__say(c,
                 "in %.0f of %.0f calls the gradients were still scaled: norms of up to %.3g, "
                 "cut to %.3g",
-                scaled, td__loop_number(of, "clipping", "calls"),
-                td__loop_number(of, "clipping", "largest"),
-                td__loop_number(of, "clipping", "limit")));
+                scaled, td__loop_number(c, "clipping", "calls"),
+                td__loop_number(c, "clipping", "largest"),
+                td__loop_number(c, "clipping", "limit")));
 }
 
 const td__rule td__rule_clipping_before_unscaling = {
@@ -29,6 +29,6 @@ const td__rule td__rule_clipping_before_unscaling = {
     .title = "clipping before unscaling",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_clipping_before_unscaling,
+    .find = find_clipping_before_unscaling,
     .after = true,
 };

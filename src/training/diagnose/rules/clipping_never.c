@@ -2,18 +2,18 @@
 
 enum { ENOUGH = 100 };
 
-static void find_clipping_never(td__case *of) {
-    double norms = td__loop_number(of, "clipping", "norms");
-    double largest = td__loop_number(of, "clipping", "largest");
-    double limit = td__loop_number(of, "clipping", "limit");
+static void find_clipping_never(td__case *c) {
+    double norms = td__loop_number(c, "clipping", "norms");
+    double largest = td__loop_number(c, "clipping", "largest");
+    double limit = td__loop_number(c, "clipping", "limit");
     if (norms < ENOUGH || largest >= limit / 100) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_MAYBE, NULL, 1, "a max_norm of a few times the usual norm");
+        td__loop_error(c, TD_MAYBE, NULL, 1, "a max_norm of a few times the usual norm");
     td__because(s, NULL, 0, largest,
-                td__say(of, "max_norm is %.3g, and the largest of %.0f norms was %.3g", limit,
-                        norms, largest));
+                td__say(c, "max_norm is %.3g, and the largest of %.0f norms was %.3g", limit, norms,
+                        largest));
 }
 
 const td__rule td__rule_clipping_never = {
@@ -27,6 +27,6 @@ const td__rule td__rule_clipping_never = {
     .title = "clipping that never acts",
     .explains = TD__DIVERGENCE | TD__EXPLODING_GRADIENT,
     .needs = TD__NEEDS_LOOP,
-    .look = find_clipping_never,
+    .find = find_clipping_never,
     .after = true,
 };

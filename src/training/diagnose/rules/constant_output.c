@@ -2,15 +2,15 @@
 
 #include <math.h>
 
-static void find_constant_output(td__case *of) {
-    if (!of->repeated || of->layers.last < 0) {
+static void find_constant_output(td__case *c) {
+    if (!c->repeated || c->layers.last < 0) {
         return;
     }
-    const td__layer_facts *last = &of->layers.items[of->layers.output_layer];
+    const td__layer_facts *last = &c->layers.items[c->layers.output_layer];
     if (last->end.units > 0 && last->end.constant == last->end.units) {
-        td__found(of, last->name, of->baseline.steps, td__say(of, "%s.output", last->name),
+        td__found(c, last->name, c->baseline.steps, td__say(c, "%s.output", last->name),
                   last->end.mean,
-                  td__say(of, "%s puts out the same for every example (mean %.4g)", last->name,
+                  td__say(c, "%s puts out the same for every example (mean %.4g)", last->name,
                           last->end.mean));
     }
 }
@@ -27,6 +27,6 @@ const td__rule td__rule_constant_output = {
     .symptom = TD__INDEX_CONSTANT_OUTPUT,
     .one_output = true,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_constant_output,
+    .find = find_constant_output,
     .after = true,
 };

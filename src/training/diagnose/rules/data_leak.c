@@ -5,21 +5,21 @@
 
 enum { FEW = 8 };
 
-static void find_data_leak(td__case *of) {
-    double rows = td__loop_number(of, "copies", "rows");
-    double copies = td__loop_number(of, "copies", "copies");
+static void find_data_leak(td__case *c) {
+    double rows = td__loop_number(c, "copies", "rows");
+    double copies = td__loop_number(c, "copies", "copies");
     /* Training examples may be evaluated on purpose, beside others or under another name. */
     bool only_copies = copies == rows;
-    bool is_validation = !only_copies || td__loop_is(of, "copies", "validation") ||
-                         td__validation_loss_of(of->history)->count > 0;
-    if (rows < FEW || copies < SHARE * rows || td__loop_number(of, "copies", "within") > WITHIN ||
-        td__loop_is(of, "copies", "apart") || !is_validation) {
+    bool is_validation = !only_copies || td__loop_is(c, "copies", "validation") ||
+                         td__validation_loss_of(c->history)->count > 0;
+    if (rows < FEW || copies < SHARE * rows || td__loop_number(c, "copies", "within") > WITHIN ||
+        td__loop_is(c, "copies", "apart") || !is_validation) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, NULL, 1,
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
                                       "split the data before it is repeated, drawn from or sorted");
     td__because(s, NULL, 1, copies / rows,
-                td__say(of,
+                td__say(c,
                         "of %.0f validation examples that were looked at, %.0f are training "
                         "examples",
                         rows, copies));
@@ -37,6 +37,6 @@ const td__rule td__rule_data_leak = {
     .title = "validation on training data",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_data_leak,
+    .find = find_data_leak,
     .after = true,
 };

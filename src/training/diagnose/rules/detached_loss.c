@@ -2,20 +2,20 @@
 
 enum { LOOKED_AT = 16 };
 
-static void find_detached_loss(td__case *of) {
-    double detached = td__loop_number(of, "detached", "count");
-    double updates = (double)td__loop_updates(of);
+static void find_detached_loss(td__case *c) {
+    double detached = td__loop_number(c, "detached", "count");
+    double updates = (double)td__loop_updates(c);
     updates = updates < LOOKED_AT ? updates : LOOKED_AT;
-    if (updates < 2 || detached < updates || td__loop_number(of, "strangers", NULL) > 0) {
+    if (updates < 2 || detached < updates || td__loop_number(c, "strangers", NULL) > 0) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, NULL, 1,
+        td__loop_error(c, TD_SURE, NULL, 1,
                        "no .detach(), .item(), .data or torch.tensor(…) between model and loss; "
                        "loss.backward() before step()");
     td__because(
         s, NULL, 1, detached,
-        td__say(of, "the optimizer stepped %.0f times, and none of its parameters had a gradient",
+        td__say(c, "the optimizer stepped %.0f times, and none of its parameters had a gradient",
                 detached));
 }
 
@@ -31,6 +31,6 @@ const td__rule td__rule_detached_loss = {
     .title = "loss without a way back",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_detached_loss,
+    .find = find_detached_loss,
     .after = true,
 };

@@ -4,15 +4,15 @@
 
 #define TIMES 3.0
 
-static void find_divergence(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_divergence(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     int64_t step = 0;
     double first = td__series_first(loss), last = td__series_mean(loss, 0.9, 1);
     double least = td__series_least(loss, &step);
     if (loss->count >= 5 && last > TIMES * fabs(least) && last > first) {
         td__found(
-            of, NULL, step, "loss", last,
-            td__say(of, "loss rose from %.3g (step %lld) to %.3g", least, (long long)step, last));
+            c, NULL, step, "loss", last,
+            td__say(c, "loss rose from %.3g (step %lld) to %.3g", least, (long long)step, last));
     }
 }
 
@@ -27,6 +27,6 @@ const td__rule td__rule_divergence = {
              .remedy = ""},
     .symptom = TD__INDEX_DIVERGENCE,
     .needs = TD__NEEDS_LOSS,
-    .look = find_divergence,
+    .find = find_divergence,
     .after = true,
 };

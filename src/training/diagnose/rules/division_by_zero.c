@@ -3,16 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-static void find_division_by_zero(td__case *of) {
-    const td__origin *origin = &of->baseline.origin;
-    if (!of->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
+static void find_division_by_zero(td__case *c) {
+    const td__origin *origin = &c->baseline.origin;
+    if (!c->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
         !isnan(origin->loss)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__FACT, of->layers.last,
-                                   "outputs that are never all 0: softmax, sigmoid");
+    td__suspicion *s =
+        td__suspect(c, TD__FACT, c->layers.last, "outputs that are never all 0: softmax, sigmoid");
     td__because(s, "loss", origin->step, NAN,
-                td__say(of,
+                td__say(c,
                         "the loss is NaN in step %lld while every output is finite: a row "
                         "whose outputs sum to 0 is divided by its sum",
                         (long long)origin->step));
@@ -32,6 +32,6 @@ const td__rule td__rule_division_by_zero = {
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_division_by_zero,
+    .find = find_division_by_zero,
     .after = true,
 };

@@ -1,16 +1,15 @@
 #include "diagnose/loop.h"
 
-static void find_dropout_in_evaluation(td__case *of) {
-    double count = td__loop_number(of, "dropout", "count");
+static void find_dropout_in_evaluation(td__case *c) {
+    double count = td__loop_number(c, "dropout", "count");
     if (count < 1) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, NULL, (int64_t)td__loop_number(of, "dropout", "since"),
+        c, TD_LIKELY, NULL, (int64_t)td__loop_number(c, "dropout", "since"),
         "training=self.training for functional.dropout; dropout_p only where self.training");
-    td__because(
-        s, NULL, s ? s->since : 1, count,
-        td__say(of, "%.100s in a pass of evaluation", td__loop_text(of, "dropout", "what")));
+    td__because(s, NULL, s ? s->since : 1, count,
+                td__say(c, "%.100s in a pass of evaluation", td__loop_text(c, "dropout", "what")));
 }
 
 const td__rule td__rule_dropout_in_evaluation = {
@@ -25,6 +24,6 @@ const td__rule td__rule_dropout_in_evaluation = {
     .title = "dropout in evaluation",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
-    .look = find_dropout_in_evaluation,
+    .find = find_dropout_in_evaluation,
     .after = true,
 };

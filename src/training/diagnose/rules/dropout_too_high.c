@@ -3,24 +3,24 @@
 #define HIGH 0.7
 #define FEW 3.0 /* units that are left in the mean */
 
-static void find_dropout_too_high(td__case *of) {
+static void find_dropout_too_high(td__case *c) {
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         double left = (1 - layer->rate) * (double)layer->units;
         if (layer->rate <= 0 || (layer->rate < HIGH && left > FEW)) {
             continue;
         }
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
         }
         td__because(s, NULL, 0, layer->rate,
-                    td__say(of, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
+                    td__say(c, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
                             layer->name, 100 * layer->rate, (long long)layer->units, left));
-        td__edit_layer(of, s, (ptrdiff_t)i, "rate", left > FEW || layer->units > 16 ? "0.2" : "0");
+        td__edit_layer(c, s, (ptrdiff_t)i, "rate", left > FEW || layer->units > 16 ? "0.2" : "0");
     }
 }
 
@@ -36,5 +36,5 @@ const td__rule td__rule_dropout_too_high = {
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_dropout_too_high,
+    .find = find_dropout_too_high,
 };

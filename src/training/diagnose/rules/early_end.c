@@ -3,25 +3,25 @@
 #include <math.h>
 
 /* The program failed or was killed: what it had planned does not matter. */
-static void look_at_failure(td__case *of) {
-    bool failed = of->history->state == TD_RUN_FAILED;
-    td__found(of, NULL, of->history->last_step, NULL, (double)of->history->last_step,
-              failed ? td__say(of, "the program ended with an error after step %lld",
-                               (long long)of->history->last_step)
-                     : td__say(of, "the program ended after step %lld without closing the run",
-                               (long long)of->history->last_step));
+static void look_at_failure(td__case *c) {
+    bool failed = c->history->state == TD_RUN_FAILED;
+    td__found(c, NULL, c->history->last_step, NULL, (double)c->history->last_step,
+              failed ? td__say(c, "the program ended with an error after step %lld",
+                               (long long)c->history->last_step)
+                     : td__say(c, "the program ended after step %lld without closing the run",
+                               (long long)c->history->last_step));
 }
 
-static void find_early_end(td__case *of) {
-    if (of->history->state == TD_RUN_FAILED || of->history->state == TD_RUN_CRASHED) {
-        look_at_failure(of);
+static void find_early_end(td__case *c) {
+    if (c->history->state == TD_RUN_FAILED || c->history->state == TD_RUN_CRASHED) {
+        look_at_failure(c);
         return;
     }
-    if (of->trainer && of->history->last_step < of->trainer->feed.steps &&
-        of->history->state == TD_RUN_FINISHED) {
-        td__found(of, NULL, of->history->last_step, NULL, (double)of->history->last_step,
-                  td__say(of, "training ended after %lld of %lld steps",
-                          (long long)of->history->last_step, (long long)of->trainer->feed.steps));
+    if (c->trainer && c->history->last_step < c->trainer->feed.steps &&
+        c->history->state == TD_RUN_FINISHED) {
+        td__found(c, NULL, c->history->last_step, NULL, (double)c->history->last_step,
+                  td__say(c, "training ended after %lld of %lld steps",
+                          (long long)c->history->last_step, (long long)c->trainer->feed.steps));
     }
 }
 
@@ -35,6 +35,6 @@ const td__rule td__rule_early_end = {
              .remedy = ""},
     .symptom = TD__INDEX_EARLY_END,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_early_end,
+    .find = find_early_end,
     .after = true,
 };

@@ -1,17 +1,17 @@
 #include "diagnose/loop.h"
 
-static void find_evaluation_mode(td__case *of) {
-    double count = td__loop_number(of, "evaluating", "count");
+static void find_evaluation_mode(td__case *c) {
+    double count = td__loop_number(c, "evaluating", "count");
     if (count < 2) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, (int64_t)td__loop_number(of, "evaluating", "since"),
+        td__loop_error(c, TD_LIKELY, NULL, (int64_t)td__loop_number(c, "evaluating", "since"),
                        "model.train() before the training steps, after every validation");
     td__because(s, "training_mode", s ? s->since : 1, count,
-                td__say(of, "%.0f of %lld updates with the model in evaluation mode; it has %s",
-                        count, (long long)td__loop_updates(of),
-                        td__loop_names(of, "evaluating", "kinds")));
+                td__say(c, "%.0f of %lld updates with the model in evaluation mode; it has %s",
+                        count, (long long)td__loop_updates(c),
+                        td__loop_names(c, "evaluating", "kinds")));
 }
 
 const td__rule td__rule_evaluation_mode = {
@@ -25,6 +25,6 @@ const td__rule td__rule_evaluation_mode = {
     .title = "training in evaluation mode",
     .explains = TD__OVERFIT_GAP | TD__DIVERGENCE | TD__OSCILLATION | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = find_evaluation_mode,
+    .find = find_evaluation_mode,
     .after = true,
 };

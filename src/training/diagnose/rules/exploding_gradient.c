@@ -5,12 +5,12 @@
 #define TIMES 1e3
 #define LARGE 100.0
 
-static void find_exploding_gradient(td__case *of) {
+static void find_exploding_gradient(td__case *c) {
     const td_run_signal *signal, *worst = NULL;
     double most = 0;
     int64_t step = 0;
-    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_GRADIENT, &at));) {
-        const td__series *norm = td__series_of(of->history, signal->name, "norm");
+    for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_GRADIENT, &at));) {
+        const td__series *norm = td__series_of(c->history, signal->name, "norm");
         int64_t when = 0;
         double high = td__series_most(norm, &when), first = td__series_first(norm);
         if (high > LARGE && (high > TIMES * first || high > TIMES * LARGE) && high > most) {
@@ -20,8 +20,8 @@ static void find_exploding_gradient(td__case *of) {
         }
     }
     if (worst) {
-        td__found(of, worst->info->layer, step, worst->name, most,
-                  td__say(of, "the gradient of %s.%s reaches a norm of %.3g in step %lld",
+        td__found(c, worst->info->layer, step, worst->name, most,
+                  td__say(c, "the gradient of %s.%s reaches a norm of %.3g in step %lld",
                           worst->info->layer, worst->info->parameter, most, (long long)step));
     }
 }
@@ -37,6 +37,6 @@ const td__rule td__rule_exploding_gradient = {
              .remedy = ""},
     .symptom = TD__INDEX_EXPLODING_GRADIENT,
     .needs = TD__NEEDS_GRADIENTS,
-    .look = find_exploding_gradient,
+    .find = find_exploding_gradient,
     .after = true,
 };

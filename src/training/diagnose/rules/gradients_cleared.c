@@ -1,16 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_gradients_cleared(td__case *of) {
-    double cleared = td__loop_number(of, "cleared", "count");
+static void find_gradients_cleared(td__case *c) {
+    double cleared = td__loop_number(c, "cleared", "count");
     if (cleared < 2) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, NULL, (int64_t)td__loop_number(of, "cleared", "since"),
+        td__loop_error(c, TD_SURE, NULL, (int64_t)td__loop_number(c, "cleared", "since"),
                        "zero_grad() before backward(), or after step()");
     td__because(
         s, NULL, s ? s->since : 1, cleared,
-        td__say(of,
+        td__say(c,
                 "in %.0f updates the backward pass had brought gradients, and they were gone "
                 "when the optimizer stepped",
                 cleared));
@@ -27,6 +27,6 @@ const td__rule td__rule_gradients_cleared = {
     .title = "gradients cleared before the step",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_gradients_cleared,
+    .find = find_gradients_cleared,
     .after = true,
 };

@@ -4,14 +4,14 @@
 
 #define HUGE 1e3
 
-static void find_huge_activations(td__case *of) {
+static void find_huge_activations(td__case *c) {
     const td_run_signal *signal, *worst = NULL;
     double most = HUGE;
     int64_t step = 0;
-    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_OUTPUT, &at));) {
+    for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_OUTPUT, &at));) {
         int64_t above = 0, below = 0;
-        double high = td__series_most(td__series_of(of->history, signal->name, "max"), &above);
-        double low = -td__series_least(td__series_of(of->history, signal->name, "min"), &below);
+        double high = td__series_most(td__series_of(c->history, signal->name, "max"), &above);
+        double low = -td__series_least(td__series_of(c->history, signal->name, "min"), &below);
         double larger = fmax(high, low);
         if (larger > most) {
             worst = signal;
@@ -20,8 +20,8 @@ static void find_huge_activations(td__case *of) {
         }
     }
     if (worst) {
-        td__found(of, worst->info->layer, step, worst->name, most,
-                  td__say(of, "%s puts out numbers of up to %.3g", worst->info->layer, most));
+        td__found(c, worst->info->layer, step, worst->name, most,
+                  td__say(c, "%s puts out numbers of up to %.3g", worst->info->layer, most));
     }
 }
 
@@ -36,6 +36,6 @@ const td__rule td__rule_huge_activations = {
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_ACTIVATIONS,
     .needs = TD__NEEDS_OUTPUTS,
-    .look = find_huge_activations,
+    .find = find_huge_activations,
     .after = true,
 };

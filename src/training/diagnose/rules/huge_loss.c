@@ -4,11 +4,11 @@
 
 #define HUGE 100.0
 
-static void find_huge_loss(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_huge_loss(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     double first = td__series_first(loss);
     if (first > HUGE) {
-        td__found(of, NULL, 1, "loss", first, td__say(of, "the first loss is %.3g", first));
+        td__found(c, NULL, 1, "loss", first, td__say(c, "the first loss is %.3g", first));
     }
 }
 
@@ -23,6 +23,6 @@ const td__rule td__rule_huge_loss = {
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_LOSS,
     .needs = TD__NEEDS_LOSS,
-    .look = find_huge_loss,
+    .find = find_huge_loss,
     .after = true,
 };

@@ -1,16 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_idle_updates(td__case *of) {
-    double count = td__loop_number(of, "idle", "count");
+static void find_idle_updates(td__case *c) {
+    double count = td__loop_number(c, "idle", "count");
     if (count < 4) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, td__loop_layer(of, "idle"), (int64_t)td__loop_number(of, "idle", "since"),
+        c, TD_LIKELY, td__loop_layer(c, "idle"), (int64_t)td__loop_number(c, "idle", "since"),
         "look at what replaces optimizer.step(): torch.compile, a wrapper, a condition");
     td__because(s, NULL, s ? s->since : 1, count,
-                td__say(of, "%.0f updates in a row changed nothing of %s, which has a gradient",
-                        count, td__loop_names(of, "idle", "names")));
+                td__say(c, "%.0f updates in a row changed nothing of %s, which has a gradient",
+                        count, td__loop_names(c, "idle", "names")));
 }
 
 const td__rule td__rule_idle_updates = {
@@ -27,6 +27,6 @@ const td__rule td__rule_idle_updates = {
     .title = "updates that change nothing",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_idle_updates,
+    .find = find_idle_updates,
     .after = true,
 };

@@ -2,13 +2,13 @@
 
 #include <math.h>
 
-static void find_inf_loss(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_inf_loss(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     for (size_t i = 0; i < loss->count; i++) {
         if (isinf(loss->points[i].value)) {
             td__found(
-                of, NULL, loss->points[i].step, "loss", loss->points[i].value,
-                td__say(of, "the loss is infinite in step %lld", (long long)loss->points[i].step));
+                c, NULL, loss->points[i].step, "loss", loss->points[i].value,
+                td__say(c, "the loss is infinite in step %lld", (long long)loss->points[i].step));
             return;
         }
     }
@@ -24,6 +24,6 @@ const td__rule td__rule_inf_loss = {
              .remedy = ""},
     .symptom = TD__INDEX_INF_LOSS,
     .needs = TD__NEEDS_LOSS,
-    .look = find_inf_loss,
+    .find = find_inf_loss,
     .after = true,
 };

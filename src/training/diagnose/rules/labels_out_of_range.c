@@ -4,43 +4,42 @@
 #include <math.h>
 #include <string.h>
 
-static void find_labels_out_of_range_in_loop(td__case *of) {
-    double low = td__loop_number(of, "target", "minimum");
-    double high = td__loop_number(of, "target", "maximum");
-    if (strcmp(td__loop_text(of, "head", "loss"), "binary_cross_entropy_with_logits") != 0 ||
+static void find_labels_out_of_range_in_loop(td__case *c) {
+    double low = td__loop_number(c, "target", "minimum");
+    double high = td__loop_number(c, "target", "maximum");
+    if (strcmp(td__loop_text(c, "head", "loss"), "binary_cross_entropy_with_logits") != 0 ||
         (low >= 0 && high <= 1)) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1, "labels within 0 to 1");
-    td__because(
-        s, NULL, 1, high,
-        td__say(of, "labels go from %.4g to %.4g; a cross-entropy takes 0 to 1", low, high));
+        td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1, "labels within 0 to 1");
+    td__because(s, NULL, 1, high,
+                td__say(c, "labels go from %.4g to %.4g; a cross-entropy takes 0 to 1", low, high));
 }
 
-static void find_labels_out_of_range(td__case *of) {
-    if (of->loop) {
-        find_labels_out_of_range_in_loop(of);
+static void find_labels_out_of_range(td__case *c) {
+    if (c->loop) {
+        find_labels_out_of_range_in_loop(c);
         return;
     }
-    if (!of->known || of->layers.last < 0) {
+    if (!c->known || c->layers.last < 0) {
         return;
     }
-    const td__column *labels = &of->facts.labels.all;
-    bool probabilities = td__is_crossentropy(of->experiment->train.objective.loss) &&
-                         of->trainer->feed.info->label_kind != TD_LABEL_CLASS &&
+    const td__column *labels = &c->facts.labels.all;
+    bool probabilities = td__is_crossentropy(c->experiment->train.objective.loss) &&
+                         c->trainer->feed.info->label_kind != TD_LABEL_CLASS &&
                          (labels->minimum < 0 || labels->maximum > 1);
-    bool beyond = of->trainer->feed.info->label_kind != TD_LABEL_CLASS && td__labels_beyond(of);
+    bool beyond = c->trainer->feed.info->label_kind != TD_LABEL_CLASS && td__labels_beyond(c);
     if (!probabilities && !beyond) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__CONTRADICTION, of->layers.last,
-                                   td__say(of, "labels within 0 to 1, or %s", td__head_text(of)));
+    td__suspicion *s = td__suspect(c, TD__CONTRADICTION, c->layers.last,
+                                   td__say(c, "labels within 0 to 1, or %s", td__head_text(c)));
     td__because(s, NULL, 0, labels->maximum,
-                td__say(of, "labels go from %.4g to %.4g; %s", labels->minimum, labels->maximum,
+                td__say(c, "labels go from %.4g to %.4g; %s", labels->minimum, labels->maximum,
                         probabilities ? "a cross-entropy takes 0 to 1"
                                       : "the last layer cannot put that out"));
-    td__edit_head(of, s);
+    td__edit_head(c, s);
 }
 
 const td__rule td__rule_labels_out_of_range = {
@@ -55,5 +54,5 @@ const td__rule td__rule_labels_out_of_range = {
                 TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_labels_out_of_range,
+    .find = find_labels_out_of_range,
 };

@@ -6,24 +6,24 @@ enum { ENOUGH = 8 };
 
 /* Pairs, episodes and tasks in turn give an example another label each time, and are learnt all the same:
  * labels that are drawn anew cannot be. */
-static bool is_learnt(const td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static bool is_learnt(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     double early = td__series_mean(loss, 0.05, 0.15), last = td__series_mean(loss, 0.9, 1);
     return loss->count >= ENOUGH && early > 0 && last < (1 - FALL) * early;
 }
 
-static void find_labels_shuffled(td__case *of) {
-    double again = td__loop_number(of, "labels", "again");
-    double changed = td__loop_number(of, "labels", "changed");
+static void find_labels_shuffled(td__case *c) {
+    double again = td__loop_number(c, "labels", "again");
+    double changed = td__loop_number(c, "labels", "changed");
     if (changed < ENOUGH || changed < SHARE * again) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, is_learnt(of) || td__loop_has_episodes(of) ? TD_MAYBE : TD_SURE, NULL,
-                       (int64_t)td__loop_number(of, "labels", "since"),
+        td__loop_error(c, is_learnt(c) || td__loop_has_episodes(c) ? TD_MAYBE : TD_SURE, NULL,
+                       (int64_t)td__loop_number(c, "labels", "since"),
                        "shuffle inputs and labels with one permutation");
     td__because(s, NULL, s ? s->since : 1, changed,
-                td__say(of, "of %.0f examples that came again %.0f had another example's label",
+                td__say(c, "of %.0f examples that came again %.0f had another example's label",
                         again, changed));
 }
 
@@ -42,6 +42,6 @@ const td__rule td__rule_labels_shuffled = {
                 TD__CONSTANT_OUTPUT,
     .one_output = true,
     .needs = TD__NEEDS_LOOP,
-    .look = find_labels_shuffled,
+    .find = find_labels_shuffled,
     .after = true,
 };

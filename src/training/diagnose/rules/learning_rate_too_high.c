@@ -7,76 +7,76 @@
 #define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
 #define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
 
-static void find_learning_rate_too_high_in_loop(td__case *of) {
-    double step = td__loop_number(of, "steps", "median");
-    double largest = td__loop_number(of, "steps", "largest");
+static void find_learning_rate_too_high_in_loop(td__case *c) {
+    double step = td__loop_number(c, "steps", "median");
+    double largest = td__loop_number(c, "steps", "largest");
     bool large = step >= LARGE_STEP || largest >= WHOLE;
     /* Adam and its kin divide by the gradient's size. */
-    bool summed = !strcmp(td__loop_text(of, "head", "reduction"), "sum") &&
-                  !strcmp(td__loop_text(of, "optimizer", "kind"), "SGD");
-    bool blown = !strcmp(td__loop_text(of, "nonfinite", "what"), "weights") &&
-                 td__loop_number(of, "nonfinite", "updates") > 0;
-    bool poor = td__has_any(of, TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION |
-                                    TD__DEAD_RELU | TD__PLATEAU | TD__EXPLODING_GRADIENT |
-                                    TD__LOSS_FLOOR | TD__ZERO_GRADIENT);
-    const td__series *loss = td__loss_of(of->history);
-    poor |= td__loop_fall(of) < LITTLE;
+    bool summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum") &&
+                  !strcmp(td__loop_text(c, "optimizer", "kind"), "SGD");
+    bool blown = !strcmp(td__loop_text(c, "nonfinite", "what"), "weights") &&
+                 td__loop_number(c, "nonfinite", "updates") > 0;
+    bool poor = td__has_any(c, TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION |
+                                   TD__DEAD_RELU | TD__PLATEAU | TD__EXPLODING_GRADIENT |
+                                   TD__LOSS_FLOOR | TD__ZERO_GRADIENT);
+    const td__series *loss = td__loss_of(c->history);
+    poor |= td__loop_fall(c) < LITTLE;
     poor |= td__series_most(loss, NULL) > PEAK * td__series_first(loss) && largest >= WHOLE;
-    if (!blown && (!poor || td__loop_is_adversarial(of) || (!summed && !large))) {
+    if (!blown && (!poor || td__loop_is_adversarial(c) || (!summed && !large))) {
         return;
     }
-    int64_t since = blown ? (int64_t)td__loop_number(of, "nonfinite", "since") : 1;
+    int64_t since = blown ? (int64_t)td__loop_number(c, "nonfinite", "since") : 1;
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, NULL, since,
+        c, TD_LIKELY, NULL, since,
         summed ? "reduction=\"mean\", or a learning rate smaller by the size of a batch"
-               : td__say(of, "lr=%.3g (from %.3g); clip_grad_norm_",
-                         0.1 * td__loop_number(of, "optimizer", "lr"),
-                         td__loop_number(of, "optimizer", "lr")));
+               : td__say(c, "lr=%.3g (from %.3g); clip_grad_norm_",
+                         0.1 * td__loop_number(c, "optimizer", "lr"),
+                         td__loop_number(c, "optimizer", "lr")));
     if (summed) {
         td__because(s, NULL, 1, 0, "the loss is the sum over a batch: so are its gradients");
     }
     if (large) {
         td__because(s, NULL, 1, step,
-                    td__say(of, "an update changes weights by %.2g of their size, at most by %.2g",
+                    td__say(c, "an update changes weights by %.2g of their size, at most by %.2g",
                             step, largest));
     }
     if (blown) {
         td__because(s, NULL, since, 0,
-                    td__say(of, "after %.0f updates these weights were no longer finite: %s",
-                            td__loop_number(of, "nonfinite", "updates"),
-                            td__loop_names(of, "nonfinite", "names")));
+                    td__say(c, "after %.0f updates these weights were no longer finite: %s",
+                            td__loop_number(c, "nonfinite", "updates"),
+                            td__loop_names(c, "nonfinite", "names")));
     }
 }
 
-static void find_learning_rate_too_high(td__case *of) {
-    if (of->loop) {
-        find_learning_rate_too_high_in_loop(of);
+static void find_learning_rate_too_high(td__case *c) {
+    if (c->loop) {
+        find_learning_rate_too_high_in_loop(c);
         return;
     }
-    double rate = td__rate_of(of);
-    if (!of->known || !(rate > 0)) {
+    double rate = td__rate_of(c);
+    if (!c->known || !(rate > 0)) {
         return;
     }
-    const td__origin *origin = &of->baseline.origin;
-    bool blown = of->repeated && origin->cause && origin->grown;
+    const td__origin *origin = &c->baseline.origin;
+    bool blown = c->repeated && origin->cause && origin->grown;
     static const double factors[] = {0.1, 0.01, 0.001};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         td__suspicion *s =
-            td__suspect(of, blown ? TD__STRUCTURE : TD__TUNING, -1,
-                        td__say(of, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
+            td__suspect(c, blown ? TD__STRUCTURE : TD__TUNING, -1,
+                        td__say(c, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
         td__edit(s,
-                 td__say(of, "train.optimizer.%s.learning_rate=%.9g",
-                         of->experiment->train.optimizer.name ? of->experiment->train.optimizer.name
-                                                              : "adam",
+                 td__say(c, "train.optimizer.%s.learning_rate=%.9g",
+                         c->experiment->train.optimizer.name ? c->experiment->train.optimizer.name
+                                                             : "adam",
                          rate * factors[i]));
         if (s && blown) {
             td__because(s, "loss", origin->step, (double)origin->loss,
-                        td__say(of,
+                        td__say(c,
                                 "outputs grew from step to step until the loss was %s in step "
                                 "%lld",
                                 origin->loss > 0 ? "infinite" : "NaN", (long long)origin->step));
             s->origin = origin;
-            s->layer = origin->layer >= 0 ? origin->layer : of->layers.last;
+            s->layer = origin->layer >= 0 ? origin->layer : c->layers.last;
             s->since = 1;
         }
     }
@@ -96,6 +96,6 @@ const td__rule td__rule_learning_rate_too_high = {
                 TD__EXPLODING_GRADIENT | TD__HUGE_LOSS | TD__PLATEAU | TD__CONSTANT_OUTPUT |
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_ACTIVATIONS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_learning_rate_too_high,
+    .find = find_learning_rate_too_high,
     .after = true,
 };

@@ -7,75 +7,74 @@
 #define DIVISOR 10.0 /* accumulation divides by the number of its batches */
 #define LITTLE 0.2   /* that the loss fell by */
 
-static void find_learning_rate_too_low_in_loop(td__case *of) {
-    double updates = (double)td__loop_updates(of),
-           largest = td__loop_number(of, "steps", "largest");
-    double divisor = td__loop_number(of, "head", "divisor"),
-           rate = td__loop_number(of, "optimizer", "lr");
-    double passes = td__loop_number(of, "batches", "passes");
-    bool divided = divisor >= DIVISOR && passes <= td__loop_number(of, "batches", "updates");
-    if (!(largest > 0) || largest * updates > WAY || td__loop_is_adversarial(of) ||
-        !(td__loop_fall(of) < LITTLE)) {
+static void find_learning_rate_too_low_in_loop(td__case *c) {
+    double updates = (double)td__loop_updates(c), largest = td__loop_number(c, "steps", "largest");
+    double divisor = td__loop_number(c, "head", "divisor"),
+           rate = td__loop_number(c, "optimizer", "lr");
+    double passes = td__loop_number(c, "batches", "passes");
+    bool divided = divisor >= DIVISOR && passes <= td__loop_number(c, "batches", "updates");
+    if (!(largest > 0) || largest * updates > WAY || td__loop_is_adversarial(c) ||
+        !(td__loop_fall(c) < LITTLE)) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, 1,
-                       divided ? td__say(of, "the loss without the division by %.4g", divisor)
-                               : td__say(of, "lr=%.3g (from %.3g)", 100 * rate, rate));
+        td__loop_error(c, TD_LIKELY, NULL, 1,
+                       divided ? td__say(c, "the loss without the division by %.4g", divisor)
+                               : td__say(c, "lr=%.3g (from %.3g)", 100 * rate, rate));
     td__because(
         s, NULL, 1, largest,
         td__say(
-            of,
+            c,
             "an update changes weights by at most %.2g of their size; in %.0f updates that is %.2g",
             largest, updates, largest * updates));
     if (divided) {
         td__because(s, NULL, 1, divisor,
-                    td__say(of, "the loss is divided by %.4g before backward()", divisor));
+                    td__say(c, "the loss is divided by %.4g before backward()", divisor));
     }
 }
 
-static void find_learning_rate_too_low(td__case *of) {
-    if (of->loop) {
-        find_learning_rate_too_low_in_loop(of);
+static void find_learning_rate_too_low(td__case *c) {
+    if (c->loop) {
+        find_learning_rate_too_low_in_loop(c);
         return;
     }
-    double rate = td__rate_of(of);
-    if (!of->known) {
+    double rate = td__rate_of(c);
+    if (!c->known) {
         return;
     }
     const char *optimizer =
-        of->experiment->train.optimizer.name ? of->experiment->train.optimizer.name : "adam";
+        c->experiment->train.optimizer.name ? c->experiment->train.optimizer.name : "adam";
     if (rate == 0) {
-        td__suspicion *s = td__suspect(of, TD__CONTRADICTION, -1,
-                                       td__say(of, "learning_rate: %.3g (from 0)", 0.01));
+        td__suspicion *s =
+            td__suspect(c, TD__CONTRADICTION, -1, td__say(c, "learning_rate: %.3g (from 0)", 0.01));
         td__because(s, "learning_rate", 1, 0, "the learning rate is 0: no weight ever changes");
-        td__edit(s, td__say(of, "train.optimizer.%s.learning_rate=%.9g", optimizer, 0.01));
+        td__edit(s, td__say(c, "train.optimizer.%s.learning_rate=%.9g", optimizer, 0.01));
         return;
     }
-    if (of->experiment->train.schedule.name && of->repeated) {
+    if (c->experiment->train.schedule.name && c->repeated) {
         double last =
-            td_schedule_rate(&td_optimizer_settled(of->trainer->learner.optimizer)->schedule, rate,
-                             (uint64_t)(of->steps / 2));
+            td_schedule_rate(&td_optimizer_settled(c->trainer->learner.optimizer)->schedule, rate,
+                             (uint64_t)(c->steps / 2));
         if (last < 1e-3 * rate) {
-            td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "no learning_rate_schedule");
-            td__because(s, "learning_rate", of->steps / 2, last,
-                        td__say(of, "halfway the schedule has brought the rate from %.3g to %.3g",
+            td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "no learning_rate_schedule");
+            td__because(s, "learning_rate", c->steps / 2, last,
+                        td__say(c, "halfway the schedule has brought the rate from %.3g to %.3g",
                                 rate, last));
             td__edit(s, "train.learning_rate_schedule=constant");
         }
     }
     static const double factors[] = {10, 100, 1e3, 1e4};
-    bool plain = td_optimizer_settled(of->trainer->learner.optimizer)->kind == TD_SGD;
+    bool plain = td_optimizer_settled(c->trainer->learner.optimizer)->kind == TD_SGD;
     double most = plain ? 10 * USUAL_OF_SGD : 10 * USUAL; /* beyond a hundredfold, of tiny rates */
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         if (i > 1 && rate * factors[i] > most) {
             return;
         }
         td__suspicion *s =
-            td__suspect(of, TD__TUNING, -1,
-                        td__say(of, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
-        td__edit(
-            s, td__say(of, "train.optimizer.%s.learning_rate=%.9g", optimizer, rate * factors[i]));
+            td__suspect(c, TD__TUNING, -1,
+                        td__say(c, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
+        td__edit(s,
+                 td__say(c, "train.optimizer.%s.learning_rate=%.9g", optimizer, rate * factors[i]));
     }
 }
 
@@ -93,6 +92,6 @@ const td__rule td__rule_learning_rate_too_low = {
     .explains = TD__SLOW_CONVERGENCE | TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__HUGE_LOSS |
                 TD__MAJORITY_CLASS | TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_learning_rate_too_low,
+    .find = find_learning_rate_too_low,
     .after = true,
 };

@@ -4,18 +4,18 @@
 
 #define SHARE 0.95
 
-static void find_majority_class(td__case *of) {
-    if (!of->repeated || of->baseline.points == 0 || of->facts.labels.classes < 2) {
+static void find_majority_class(td__case *c) {
+    if (!c->repeated || c->baseline.points == 0 || c->facts.labels.classes < 2) {
         return;
     }
-    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
     double most = 0;
-    for (int64_t i = 0; i < of->facts.labels.classes; i++) {
-        most = fmax(most, of->facts.labels.shares[i]);
+    for (int64_t i = 0; i < c->facts.labels.classes; i++) {
+        most = fmax(most, c->facts.labels.shares[i]);
     }
     if (end->training.highest > SHARE && end->training.highest > most + 0.2) {
-        td__found(of, NULL, end->step, "prediction", end->training.highest,
-                  td__say(of, "one class is predicted for %.0f %% of the examples",
+        td__found(c, NULL, end->step, "prediction", end->training.highest,
+                  td__say(c, "one class is predicted for %.0f %% of the examples",
                           100 * end->training.highest));
     }
 }
@@ -32,6 +32,6 @@ const td__rule td__rule_majority_class = {
     .symptom = TD__INDEX_MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_majority_class,
+    .find = find_majority_class,
     .after = true,
 };

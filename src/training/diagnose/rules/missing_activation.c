@@ -1,49 +1,48 @@
 #include "diagnose/loop.h"
 
 /* A layer that is followed by another, with nothing between that bends: both are one linear map. */
-static bool is_linear(const td__case *of, size_t index) {
-    const td__layer_facts *layer = &of->layers.items[index];
+static bool is_linear(const td__case *c, size_t index) {
+    const td__layer_facts *layer = &c->layers.items[index];
     return layer->learns && !layer->recurrent && !layer->last &&
            layer->kind->role != TD__ROLE_LOOKUP && layer->kind->role != TD__ROLE_ATTENTION &&
            layer->effective == TD_LINEAR;
 }
 
 /* A layer narrower than both its neighbours is a bottleneck, which also linear networks have. */
-static void find_missing_activation_in_loop(td__case *of) {
-    double layers = td__loop_number(of, "head", "linear_layers");
-    if (layers < 2 || !td__loop_is(of, "head", "is_linear") ||
-        td__loop_is(of, "head", "is_narrow")) {
+static void find_missing_activation_in_loop(td__case *c) {
+    double layers = td__loop_number(c, "head", "linear_layers");
+    if (layers < 2 || !td__loop_is(c, "head", "is_linear") || td__loop_is(c, "head", "is_narrow")) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_head_layer(of), 1,
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_head_layer(c), 1,
                                       "an activation between the layers, relu for example");
     td__because(
         s, NULL, 1, layers,
-        td__say(of, "%.0f layers with no activation between them are one linear map", layers));
+        td__say(c, "%.0f layers with no activation between them are one linear map", layers));
 }
 
-static void find_missing_activation(td__case *of) {
-    if (of->loop) {
-        find_missing_activation_in_loop(of);
+static void find_missing_activation(td__case *c) {
+    if (c->loop) {
+        find_missing_activation_in_loop(c);
         return;
     }
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        if (!is_linear(of, i)) {
+    for (size_t i = 0; i < c->layers.count; i++) {
+        if (!is_linear(c, i)) {
             continue;
         }
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "activation: relu");
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "activation: relu");
         }
         td__because(s, NULL, 0, 0,
-                    td__say(of,
+                    td__say(c,
                             "%s has no activation: with the layer after it, it is one linear "
                             "map",
-                            of->layers.items[i].name));
-        td__edit_layer(of, s, (ptrdiff_t)i, "activation", "relu");
+                            c->layers.items[i].name));
+        td__edit_layer(c, s, (ptrdiff_t)i, "activation", "relu");
     }
 }
 
@@ -59,5 +58,5 @@ const td__rule td__rule_missing_activation = {
     .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__EXPLODING_GRADIENT | TD__DIVERGENCE |
                 TD__SLOW_CONVERGENCE | TD__NAN_LOSS | TD__INF_LOSS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_missing_activation,
+    .find = find_missing_activation,
 };

@@ -1,22 +1,22 @@
 #include "diagnose/rule.h"
 
-static void find_missing_bias(td__case *of) {
+static void find_missing_bias(td__case *c) {
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
-        bool normalised = i + 1 < of->layers.count &&
-                          of->layers.items[i + 1].kind->role == TD__ROLE_NORMALIZATION;
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
+        bool normalised =
+            i + 1 < c->layers.count && c->layers.items[i + 1].kind->role == TD__ROLE_NORMALIZATION;
         if (!layer->learns || layer->bias || layer->kind->role == TD__ROLE_LOOKUP || normalised) {
             continue;
         }
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "use_bias: true");
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "use_bias: true");
         }
-        td__because(s, NULL, 0, 0, td__say(of, "%s has no bias", layer->name));
-        td__edit_layer(of, s, (ptrdiff_t)i, "use_bias", "true");
+        td__because(s, NULL, 0, 0, td__say(c, "%s has no bias", layer->name));
+        td__edit_layer(c, s, (ptrdiff_t)i, "use_bias", "true");
     }
 }
 
@@ -31,5 +31,5 @@ const td__rule td__rule_missing_bias = {
     .title = "missing bias",
     .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__DEAD_RELU,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_missing_bias,
+    .find = find_missing_bias,
 };

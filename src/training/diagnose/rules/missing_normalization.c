@@ -2,32 +2,32 @@
 
 #define DEEP 6 /* layers that learn */
 
-static void find_missing_normalization(td__case *of) {
-    if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
+static void find_missing_normalization(td__case *c) {
+    if (!c->known || c->layers.learning < DEEP || !c->experiment->layer_count) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        td__layer_role role = of->layers.items[i].kind->role;
+    for (size_t i = 0; i < c->layers.count; i++) {
+        td__layer_role role = c->layers.items[i].kind->role;
         if (role == TD__ROLE_NORMALIZATION || role == TD__ROLE_MERGE) {
             return;
         }
     }
     td__suspicion *s =
-        td__suspect(of, TD__STRUCTURE, of->layers.first,
+        td__suspect(c, TD__STRUCTURE, c->layers.first,
                     "batch_normalization between each hidden layer and its activation");
-    const td__layer_facts *first = &of->layers.items[of->layers.first];
-    const td__layer_facts *last = &of->layers.items[of->layers.last];
-    td__because(s, NULL, 0, (double)of->layers.learning,
-                td__say(of,
+    const td__layer_facts *first = &c->layers.items[c->layers.first];
+    const td__layer_facts *last = &c->layers.items[c->layers.last];
+    td__because(s, NULL, 0, (double)c->layers.learning,
+                td__say(c,
                         "%zu layers one after the other, none of them normalised; before "
                         "training the error is %.2g at %s and %.2g at %s",
-                        of->layers.learning, last->start.error, last->name, first->start.error,
+                        c->layers.learning, last->start.error, last->name, first->start.error,
                         first->name));
-    td__edit(s, td__model_normalized(of));
+    td__edit(s, td__model_normalized(c));
     if (s) {
         s->redraw = true; /* weights from a file do not fit other layers … */
-        s->severity = of->experiment->weights ? -1 /* … and new ones may be all that helps */
-                                              : td__severity((double)of->layers.learning, DEEP);
+        s->severity = c->experiment->weights ? -1 /* … and new ones may be all that helps */
+                                             : td__severity((double)c->layers.learning, DEEP);
     }
 }
 
@@ -44,5 +44,5 @@ const td__rule td__rule_missing_normalization = {
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_missing_normalization,
+    .find = find_missing_normalization,
 };

@@ -4,59 +4,57 @@
 #include <string.h>
 
 /* Keras's cross-entropies take probabilities unless from_logits is true. */
-static bool find_raw_outputs(td__case *of) {
-    const char *loss = td__loop_text(of, "head", "loss");
+static bool find_raw_outputs(td__case *c) {
+    const char *loss = td__loop_text(c, "head", "loss");
     bool binary = !strcmp(loss, "binary_cross_entropy");
     if ((!binary && strcmp(loss, "categorical_crossentropy") != 0) ||
-        strcmp(td__loop_text(of, "head", "activation"), "linear") != 0) {
+        strcmp(td__loop_text(c, "head", "activation"), "linear") != 0) {
         return false;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
-                       td__say(of, "from_logits=True, or %s", binary ? "sigmoid" : "softmax"));
+        td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
+                       td__say(c, "from_logits=True, or %s", binary ? "sigmoid" : "softmax"));
     td__because(s, NULL, 1, 0, "the cross-entropy takes probabilities, and gets raw numbers");
     return true;
 }
 
 /* nll_loss takes the logarithms of probabilities. */
-static void find_missing_output_activation_in_loop(td__case *of) {
-    if (find_raw_outputs(of)) {
+static void find_missing_output_activation_in_loop(td__case *c) {
+    if (find_raw_outputs(c)) {
         return;
     }
-    const char *activation = td__loop_text(of, "head", "activation");
-    if (strcmp(td__loop_text(of, "head", "loss"), "nll_loss") != 0 || !*activation ||
+    const char *activation = td__loop_text(c, "head", "activation");
+    if (strcmp(td__loop_text(c, "head", "loss"), "nll_loss") != 0 || !*activation ||
         !strcmp(activation, "other") || !strcmp(activation, "log_softmax")) {
         return;
     }
     bool raw = !strcmp(activation, "linear");
-    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
+    td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
                                       "cross_entropy of the raw outputs, or log_softmax");
     td__because(s, NULL, 1, 0,
-                td__say(of, "nll_loss takes logarithms of probabilities, and gets %s%s",
+                td__say(c, "nll_loss takes logarithms of probabilities, and gets %s%s",
                         raw ? "raw numbers" : "what comes out of ", raw ? "" : activation));
 }
 
-static void find_missing_output_activation(td__case *of) {
-    if (of->loop) {
-        find_missing_output_activation_in_loop(of);
+static void find_missing_output_activation(td__case *c) {
+    if (c->loop) {
+        find_missing_output_activation_in_loop(c);
         return;
     }
-    if (!of->known || of->layers.last < 0) {
+    if (!c->known || c->layers.last < 0) {
         return;
     }
-    const td__train_spec *train = &of->experiment->train;
+    const td__train_spec *train = &c->experiment->train;
     if (!td__is_crossentropy(train->objective.loss) || train->objective.options.from_logits ||
-        of->layers.output != TD_LINEAR || of->facts.task.kind == TD__TASK_VALUES) {
+        c->layers.output != TD_LINEAR || c->facts.task.kind == TD__TASK_VALUES) {
         return;
     }
-    td__suspicion *s =
-        td__suspect(of, TD__CONTRADICTION, of->layers.last, "train.from_logits: true");
+    td__suspicion *s = td__suspect(c, TD__CONTRADICTION, c->layers.last, "train.from_logits: true");
     td__because(s, NULL, 0, 0,
-                td__say(of,
+                td__say(c,
                         "%s takes probabilities unless from_logits is true; %s puts out raw "
                         "numbers",
-                        td_loss_name(train->objective.loss),
-                        of->layers.items[of->layers.last].name));
+                        td_loss_name(train->objective.loss), c->layers.items[c->layers.last].name));
     td__edit(s, "train.from_logits=true");
 }
 
@@ -74,5 +72,5 @@ const td__rule td__rule_missing_output_activation = {
                 TD__LOSS_FLOOR,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_missing_output_activation,
+    .find = find_missing_output_activation,
 };

@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-static void find_nan_loss(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_nan_loss(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     for (size_t i = 0; i < loss->count; i++) {
         if (isnan(loss->points[i].value)) {
-            td__found(of, NULL, loss->points[i].step, "loss", NAN,
-                      td__say(of, "the loss is NaN in step %lld", (long long)loss->points[i].step));
+            td__found(c, NULL, loss->points[i].step, "loss", NAN,
+                      td__say(c, "the loss is NaN in step %lld", (long long)loss->points[i].step));
             return;
         }
     }
@@ -23,6 +23,6 @@ const td__rule td__rule_nan_loss = {
              .remedy = ""},
     .symptom = TD__INDEX_NAN_LOSS,
     .needs = TD__NEEDS_LOSS,
-    .look = find_nan_loss,
+    .find = find_nan_loss,
     .after = true,
 };

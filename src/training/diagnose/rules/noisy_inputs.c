@@ -4,15 +4,15 @@
 
 #define DIFFERENCE 0.15
 
-static void find_noisy_inputs(td__case *of) {
-    const td__facts *facts = &of->facts;
-    double lower = of->known ? facts->validation_agreement - facts->training_agreement : 0;
+static void find_noisy_inputs(td__case *c) {
+    const td__facts *facts = &c->facts;
+    double lower = c->known ? facts->validation_agreement - facts->training_agreement : 0;
     if (!(lower > fmax(DIFFERENCE, facts->chance)) || !td__inputs_are_farther(facts)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__FACT, of->layers.first, "inputs without that noise");
+    td__suspicion *s = td__suspect(c, TD__FACT, c->layers.first, "inputs without that noise");
     td__because(s, "input", 0, facts->training_distance,
-                td__say(of,
+                td__say(c,
                         "nearest neighbours are %.2g apart in training, %.2g in validation, "
                         "and their labels agree to %.0f %% and %.0f %% (0 %%: as by chance)",
                         facts->training_distance, facts->validation_distance,
@@ -33,5 +33,5 @@ const td__rule td__rule_noisy_inputs = {
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__OVERFIT_GAP |
                 TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_noisy_inputs,
+    .find = find_noisy_inputs,
 };

@@ -1,24 +1,24 @@
 #include "diagnose/loop.h"
 
-static void find_nonfinite_input(td__case *of) {
-    if (of->loop) {
-        td__loop_nonfinite(of, "input", "an input", "remove the example, or fill it in");
+static void find_nonfinite_input(td__case *c) {
+    if (c->loop) {
+        td__loop_nonfinite(c, "input", "an input", "remove the example, or fill it in");
         return;
     }
     /* Those of the validation part spoil what training is judged by. */
-    bool training = of->facts.inputs.nonfinite > 0;
-    int64_t row = training ? of->facts.nonfinite_row : of->facts.validation_nonfinite_row;
-    int64_t count = training ? of->facts.inputs.nonfinite : of->facts.validation_nonfinite;
-    int64_t column = training ? of->facts.nonfinite_column : of->facts.validation_nonfinite_column;
-    if (!of->known || count == 0) {
+    bool training = c->facts.inputs.nonfinite > 0;
+    int64_t row = training ? c->facts.nonfinite_row : c->facts.validation_nonfinite_row;
+    int64_t count = training ? c->facts.inputs.nonfinite : c->facts.validation_nonfinite;
+    int64_t column = training ? c->facts.nonfinite_column : c->facts.validation_nonfinite_column;
+    if (!c->known || count == 0) {
         return;
     }
-    td__origin *origin = td__origin_new(of);
+    td__origin *origin = td__origin_new(c);
     td__suspicion *s =
-        td__suspect(of, TD__FACT, TD__INPUT_LAYER,
-                    td__say(of, "remove row %lld, or fill it in", (long long)row + 1));
-    td__because(s, "input", of->baseline.origin.step, (double)count,
-                td__say(of,
+        td__suspect(c, TD__FACT, TD__INPUT_LAYER,
+                    td__say(c, "remove row %lld, or fill it in", (long long)row + 1));
+    td__because(s, "input", c->baseline.origin.step, (double)count,
+                td__say(c,
                         "%lld number%s of the %s data %s NaN or infinite; the first is "
                         "in row %lld, column %lld",
                         (long long)count, count == 1 ? "" : "s",
@@ -28,7 +28,7 @@ static void find_nonfinite_input(td__case *of) {
         s->unit = column;
         origin->cause = "input";
         origin->row = row;
-        origin->step = of->baseline.origin.step;
+        origin->step = c->baseline.origin.step;
         s->origin = origin;
         s->since = origin->step;
     }
@@ -44,5 +44,5 @@ const td__rule td__rule_nonfinite_input = {
     .title = "NaN in the inputs",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_nonfinite_input,
+    .find = find_nonfinite_input,
 };

@@ -1,23 +1,23 @@
 #include "diagnose/loop.h"
 
-static void find_nonfinite_label(td__case *of) {
-    if (of->loop) {
-        td__loop_nonfinite(of, "label", "a label", "remove the example");
+static void find_nonfinite_label(td__case *c) {
+    if (c->loop) {
+        td__loop_nonfinite(c, "label", "a label", "remove the example");
         return;
     }
     /* Those of the validation part spoil what training is judged by. */
-    bool training = of->facts.labels.all.nonfinite > 0;
-    const td__labels *labels = training ? &of->facts.labels : &of->facts.validation_labels;
-    if (!of->known || labels->all.nonfinite == 0 ||
-        of->experiment->train.objective.target == TD__TARGET_INPUT) {
+    bool training = c->facts.labels.all.nonfinite > 0;
+    const td__labels *labels = training ? &c->facts.labels : &c->facts.validation_labels;
+    if (!c->known || labels->all.nonfinite == 0 ||
+        c->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
     }
-    td__origin *origin = td__origin_new(of);
+    td__origin *origin = td__origin_new(c);
     int64_t row = labels->nonfinite_row, count = labels->all.nonfinite;
     td__suspicion *s =
-        td__suspect(of, TD__FACT, -1, td__say(of, "remove row %lld", (long long)row + 1));
-    td__because(s, "label", of->baseline.origin.step, (double)count,
-                td__say(of, "%lld label%s%s NaN or infinite; the first is in row %lld",
+        td__suspect(c, TD__FACT, -1, td__say(c, "remove row %lld", (long long)row + 1));
+    td__because(s, "label", c->baseline.origin.step, (double)count,
+                td__say(c, "%lld label%s%s NaN or infinite; the first is in row %lld",
                         (long long)count, count == 1 ? "" : "s",
                         training     ? count == 1 ? " is" : " are"
                         : count == 1 ? " of the validation part is"
@@ -26,7 +26,7 @@ static void find_nonfinite_label(td__case *of) {
     if (s && origin) {
         origin->cause = "label";
         origin->row = row;
-        origin->step = of->baseline.origin.step;
+        origin->step = c->baseline.origin.step;
         s->origin = origin;
         s->since = origin->step;
     }
@@ -42,5 +42,5 @@ const td__rule td__rule_nonfinite_label = {
     .title = "NaN in the labels",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_nonfinite_label,
+    .find = find_nonfinite_label,
 };

@@ -2,17 +2,17 @@
 
 #include <string.h>
 
-static void find_nonfinite_weights_in_loop(td__case *of) {
-    if (strcmp(td__loop_text(of, "nonfinite", "what"), "weights") != 0 ||
-        td__loop_number(of, "nonfinite", "updates") > 0) {
+static void find_nonfinite_weights_in_loop(td__case *c) {
+    if (strcmp(td__loop_text(c, "nonfinite", "what"), "weights") != 0 ||
+        td__loop_number(c, "nonfinite", "updates") > 0) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, td__loop_layer(of, "nonfinite"), 1, "start from other weights");
-    td__because(s, NULL, 1, td__loop_number(of, "nonfinite", "count"),
-                td__say(of, "not finite before the first update: %s",
-                        td__loop_names(of, "nonfinite", "names")));
-    td__origin *origin = td__origin_new(of);
+        td__loop_error(c, TD_SURE, td__loop_layer(c, "nonfinite"), 1, "start from other weights");
+    td__because(s, NULL, 1, td__loop_number(c, "nonfinite", "count"),
+                td__say(c, "not finite before the first update: %s",
+                        td__loop_names(c, "nonfinite", "names")));
+    td__origin *origin = td__origin_new(c);
     if (s && origin) {
         origin->cause = "parameter";
         origin->step = 1;
@@ -20,28 +20,28 @@ static void find_nonfinite_weights_in_loop(td__case *of) {
     }
 }
 
-static void find_nonfinite_weights(td__case *of) {
-    if (of->loop) {
-        find_nonfinite_weights_in_loop(of);
+static void find_nonfinite_weights(td__case *c) {
+    if (c->loop) {
+        find_nonfinite_weights_in_loop(c);
         return;
     }
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         if (layer->nonfinite == 0) {
             continue;
         }
-        td__origin *origin = td__origin_new(of);
-        td__suspicion *s = td__suspect(of, TD__FACT, (ptrdiff_t)i, "start from other weights");
+        td__origin *origin = td__origin_new(c);
+        td__suspicion *s = td__suspect(c, TD__FACT, (ptrdiff_t)i, "start from other weights");
         td__because(s, NULL, 1, (double)layer->nonfinite,
-                    td__say(of, "%lld weights of %s are NaN or infinite before the first step",
+                    td__say(c, "%lld weights of %s are NaN or infinite before the first step",
                             (long long)layer->nonfinite, layer->name));
         if (s && origin) {
             origin->cause = "parameter";
             origin->layer = (ptrdiff_t)i;
-            origin->parameter = of->baseline.origin.parameter;
+            origin->parameter = c->baseline.origin.parameter;
             origin->step = 1;
             s->origin = origin;
             s->redraw = true;
@@ -60,5 +60,5 @@ const td__rule td__rule_nonfinite_weights = {
     .title = "NaN in the weights",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_nonfinite_weights,
+    .find = find_nonfinite_weights,
 };

@@ -5,8 +5,8 @@
 #define SWING 0.3
 enum { WINDOWS = 24 };
 
-static void find_oscillation(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_oscillation(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     double mean = td__series_mean(loss, 0.5, 1), before = NAN, swings = 0, direction = 0;
     if (loss->count < 2 * WINDOWS || !(mean > 0) || td__series_mean(loss, 0, 0.5) > 1.5 * mean) {
         return;
@@ -22,9 +22,8 @@ static void find_oscillation(td__case *of) {
         before = now;
     }
     if (swings >= WINDOWS / 3.0) {
-        td__found(
-            of, NULL, loss->points[loss->count / 2].step, "loss", swings,
-            td__say(of, "loss turned %.0f times by more than 30 %% in the last half", swings));
+        td__found(c, NULL, loss->points[loss->count / 2].step, "loss", swings,
+                  td__say(c, "loss turned %.0f times by more than 30 %% in the last half", swings));
     }
 }
 
@@ -40,6 +39,6 @@ const td__rule td__rule_oscillation = {
              .remedy = ""},
     .symptom = TD__INDEX_OSCILLATION,
     .needs = TD__NEEDS_LOSS,
-    .look = find_oscillation,
+    .find = find_oscillation,
     .after = true,
 };

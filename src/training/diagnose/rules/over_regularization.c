@@ -7,46 +7,45 @@
 #define DECAY 0.1           /* of a loop: added to the gradient */
 #define DECOUPLED_DECAY 0.9 /* … and of AdamW, which multiplies it by the rate */
 
-static void find_over_regularization_in_loop(td__case *of) {
-    double decay = td__loop_number(of, "optimizer", "weight_decay");
-    const char *kind = td__loop_text(of, "optimizer", "kind");
+static void find_over_regularization_in_loop(td__case *c) {
+    double decay = td__loop_number(c, "optimizer", "weight_decay");
+    const char *kind = td__loop_text(c, "optimizer", "kind");
     if (decay < (strcmp(kind, "AdamW") ? DECAY : DECOUPLED_DECAY)) {
         return;
     }
-    bool poor = td__has_any(of, TD__PLATEAU | TD__SHRINKING_WEIGHTS | TD__LOSS_FLOOR |
-                                    TD__SLOW_CONVERGENCE);
-    td__suspicion *s =
-        td__loop_error(of, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "weight_decay=1e-4");
-    td__because(s, NULL, 1, decay, td__say(of, "%s with weight_decay %.3g", kind, decay));
+    bool poor =
+        td__has_any(c, TD__PLATEAU | TD__SHRINKING_WEIGHTS | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE);
+    td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "weight_decay=1e-4");
+    td__because(s, NULL, 1, decay, td__say(c, "%s with weight_decay %.3g", kind, decay));
 }
 
-static void find_over_regularization(td__case *of) {
-    if (of->loop) {
-        find_over_regularization_in_loop(of);
+static void find_over_regularization(td__case *c) {
+    if (c->loop) {
+        find_over_regularization_in_loop(c);
         return;
     }
     td__suspicion *s = NULL;
-    if (!of->known || (of->repeated && of->baseline.penalty < SHARE)) {
+    if (!c->known || (c->repeated && c->baseline.penalty < SHARE)) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         if (layer->penalty_l1 <= 0 && layer->penalty_l2 <= 0) {
             continue;
         }
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "kernel_l1, kernel_l2: 0");
-            if (of->repeated) {
-                td__because(s, "loss", of->baseline.steps, of->baseline.penalty,
-                            td__say(of, "%.0f %% of the loss is the penalty on weights",
-                                    100 * of->baseline.penalty));
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "kernel_l1, kernel_l2: 0");
+            if (c->repeated) {
+                td__because(s, "loss", c->baseline.steps, c->baseline.penalty,
+                            td__say(c, "%.0f %% of the loss is the penalty on weights",
+                                    100 * c->baseline.penalty));
             }
         }
         td__because(s, NULL, 0, layer->penalty_l1 + layer->penalty_l2,
-                    td__say(of, "%s has kernel_l1 %.3g, kernel_l2 %.3g", layer->name,
+                    td__say(c, "%s has kernel_l1 %.3g, kernel_l2 %.3g", layer->name,
                             layer->penalty_l1, layer->penalty_l2));
-        td__edit_layer(of, s, (ptrdiff_t)i, "kernel_l1", "0");
-        td__edit_layer(of, s, (ptrdiff_t)i, "kernel_l2", "0");
+        td__edit_layer(c, s, (ptrdiff_t)i, "kernel_l1", "0");
+        td__edit_layer(c, s, (ptrdiff_t)i, "kernel_l2", "0");
     }
 }
 
@@ -63,5 +62,5 @@ const td__rule td__rule_over_regularization = {
     .explains = TD__SHRINKING_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE |
                 TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_LOSS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_over_regularization,
+    .find = find_over_regularization,
 };

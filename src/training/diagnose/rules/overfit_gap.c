@@ -4,14 +4,14 @@
 
 #define RISE 1.25
 
-static void find_overfit_gap(td__case *of) {
-    const td__series *validation = td__validation_loss_of(of->history);
+static void find_overfit_gap(td__case *c) {
+    const td__series *validation = td__validation_loss_of(c->history);
     int64_t step = 0;
     double least = td__series_least(validation, &step), last = td__series_last(validation);
-    double training = td__series_mean(td__loss_of(of->history), 0.9, 1);
+    double training = td__series_mean(td__loss_of(c->history), 0.9, 1);
     if (validation->count >= 3 && last > RISE * least && least > 0 && last > 2 * training) {
-        td__found(of, NULL, step, "val_loss", last,
-                  td__say(of,
+        td__found(c, NULL, step, "val_loss", last,
+                  td__say(c,
                           "validation loss rose from %.3g (step %lld) to %.3g, training loss is "
                           "%.3g",
                           least, (long long)step, last, training));
@@ -28,6 +28,6 @@ const td__rule td__rule_overfit_gap = {
              .remedy = ""},
     .symptom = TD__INDEX_OVERFIT_GAP,
     .needs = TD__NEEDS_VALIDATION_LOSS,
-    .look = find_overfit_gap,
+    .find = find_overfit_gap,
     .after = true,
 };

@@ -11,44 +11,44 @@
 
 /* Whether what the network says of a part is no better than always saying the same; of values, where
  * that takes no overconfidence, whether it is not much better. */
-static bool is_worthless(const td__case *of, const td__marks *marks) {
-    return td__is_crossentropy(of->experiment->train.objective.loss)
-               ? marks->loss > td__constant_loss(&of->facts, &of->facts.validation_labels)
+static bool is_worthless(const td__case *c, const td__marks *marks) {
+    return td__is_crossentropy(c->experiment->train.objective.loss)
+               ? marks->loss > td__constant_loss(&c->facts, &c->facts.validation_labels)
                : marks->score < LITTLE;
 }
 
-static void find_overfitting(td__case *of) {
-    if (!of->known || !of->repeated || of->baseline.points < 2 || of->facts.validation_rows == 0) {
+static void find_overfitting(td__case *c) {
+    if (!c->known || !c->repeated || c->baseline.points < 2 || c->facts.validation_rows == 0) {
         return;
     }
-    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1], *best = end;
-    for (size_t i = 0; i < of->baseline.points; i++) {
-        const td__trial_point *point = &of->baseline.curve[i];
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1], *best = end;
+    for (size_t i = 0; i < c->baseline.points; i++) {
+        const td__trial_point *point = &c->baseline.curve[i];
         best = point->validation.loss < best->validation.loss ? point : best;
     }
     double gap = end->training.score - end->validation.score;
     bool rises = end->validation.loss > RISE * best->validation.loss && best != end;
     rises = rises && end->training.loss <= 0.5 * end->validation.loss;
-    bool by_heart = gap > WIDE_GAP && is_worthless(of, &end->validation);
+    bool by_heart = gap > WIDE_GAP && is_worthless(c, &end->validation);
     if (!(gap > GAP) || end->training.score < LEARNT || end->validation.score > GOOD ||
         !(rises || by_heart)) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__FACT, -1,
+    td__suspicion *s = td__suspect(c, TD__FACT, -1,
                                    "early_stopping: {monitor: val_loss, restore_best: true}; "
                                    "dropout, kernel_l2, more data");
     td__because(s, "val_loss", best->step, end->validation.loss,
-                td__say(of,
+                td__say(c,
                         "validation loss was %.3g at step %lld and is %.3g now; training loss "
                         "%.3g",
                         best->validation.loss, (long long)best->step, end->validation.loss,
                         end->training.loss));
     td__because(s, NULL, end->step, gap,
-                td__say(of,
+                td__say(c,
                         "%.0f %% of the training part is learnt, %.0f %% of the validation "
                         "part; %.0f weights, %lld examples",
                         100 * end->training.score, 100 * fmax(end->validation.score, 0),
-                        of->layers.parameters, (long long)of->facts.rows));
+                        c->layers.parameters, (long long)c->facts.rows));
     td__edit(s, "train.early_stopping={monitor: val_loss, patience: 5, restore_best: true}");
     if (s) {
         s->since = best->step;
@@ -73,6 +73,6 @@ const td__rule td__rule_overfitting = {
     .title = "overfitting",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_overfitting,
+    .find = find_overfitting,
     .after = true,
 };

@@ -3,27 +3,27 @@
 #include <math.h>
 #include <string.h>
 
-static void find_overflow(td__case *of) {
-    const td__origin *origin = &of->baseline.origin;
-    if (!of->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
+static void find_overflow(td__case *c) {
+    const td__origin *origin = &c->baseline.origin;
+    if (!c->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
         origin->layer < 0) {
         return;
     }
-    const td__layer_facts *layer = &of->layers.items[origin->layer];
+    const td__layer_facts *layer = &c->layers.items[origin->layer];
     td__suspicion *s =
-        td__suspect(of, TD__FACT, origin->layer,
+        td__suspect(c, TD__FACT, origin->layer,
                     "inputs of variance 1, an activation that does not grow as fast");
-    const char *signal = td__say(of, "%s.output", layer->name);
+    const char *signal = td__say(c, "%s.output", layer->name);
     if (origin->row >= 0) {
         td__because(s, signal, origin->step, (double)origin->row,
-                    td__say(of,
+                    td__say(c,
                             "%s of layer %s leaves the range of floats in step %lld, row %lld, "
                             "while its inputs and weights are finite",
                             td_activation_name(layer->activation), layer->name,
                             (long long)origin->step, (long long)origin->row + 1));
     } else {
         td__because(s, signal, origin->step, NAN,
-                    td__say(of,
+                    td__say(c,
                             "layer %s puts out numbers whose squares leave the range of floats "
                             "in step %lld",
                             layer->name, (long long)origin->step));
@@ -44,6 +44,6 @@ const td__rule td__rule_overflow = {
     .title = "overflow",
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_overflow,
+    .find = find_overflow,
     .after = true,
 };

@@ -1,16 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_parameter_unchanged(td__case *of) {
-    double count = td__loop_number(of, "unchanged", "count");
+static void find_parameter_unchanged(td__case *c) {
+    double count = td__loop_number(c, "unchanged", "count");
     if (count < 1) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "unchanged"), 1,
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "unchanged"), 1,
                                       "look for what puts the weights back; float32 weights where "
                                       "bfloat16 is too coarse for the step");
     td__because(s, NULL, 1, count,
-                td__say(of, "has gradients, and did not change in any update: %s",
-                        td__loop_names(of, "unchanged", "names")));
+                td__say(c, "has gradients, and did not change in any update: %s",
+                        td__loop_names(c, "unchanged", "names")));
 }
 
 const td__rule td__rule_parameter_unchanged = {
@@ -26,6 +26,6 @@ const td__rule td__rule_parameter_unchanged = {
     .title = "parameter that does not change",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_parameter_unchanged,
+    .find = find_parameter_unchanged,
     .after = true,
 };

@@ -1,17 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_parameter_without_gradient(td__case *of) {
-    double count = td__loop_number(of, "without_gradient", "count");
-    if (td__loop_updates(of) < 2 || count < 1 || count >= td__loop_number(of, "trainable", NULL)) {
+static void find_parameter_without_gradient(td__case *c) {
+    double count = td__loop_number(c, "without_gradient", "count");
+    if (td__loop_updates(c) < 2 || count < 1 || count >= td__loop_number(c, "trainable", NULL)) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "without_gradient"), 1,
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "without_gradient"), 1,
                                       "no .detach() or no_grad() on the way to it, or "
                                       "requires_grad_(False) where it is not used");
     td__because(s, NULL, 1, count,
-                td__say(of, "never a gradient, in %lld updates: %s",
-                        (long long)td__loop_updates(of),
-                        td__loop_names(of, "without_gradient", "names")));
+                td__say(c, "never a gradient, in %lld updates: %s", (long long)td__loop_updates(c),
+                        td__loop_names(c, "without_gradient", "names")));
 }
 
 const td__rule td__rule_parameter_without_gradient = {
@@ -26,6 +25,6 @@ const td__rule td__rule_parameter_without_gradient = {
     .title = "parameter without gradient",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_parameter_without_gradient,
+    .find = find_parameter_without_gradient,
     .after = true,
 };

@@ -1,19 +1,19 @@
 #include "diagnose/loop.h"
 
-static void find_parameter_without_optimizer(td__case *of) {
-    double outside = td__loop_number(of, "without_optimizer", "count");
-    if (td__loop_updates(of) < 2 || outside < 1 || td__loop_number(of, "strangers", NULL) > 0 ||
-        td__loop_is(of, "without_optimizer", "unused")) {
+static void find_parameter_without_optimizer(td__case *c) {
+    double outside = td__loop_number(c, "without_optimizer", "count");
+    if (td__loop_updates(c) < 2 || outside < 1 || td__loop_number(c, "strangers", NULL) > 0 ||
+        td__loop_is(c, "without_optimizer", "unused")) {
         return;
     }
-    bool head_alone = td__loop_is(of, "without_optimizer", "leading");
+    bool head_alone = td__loop_is(c, "without_optimizer", "leading");
     td__suspicion *s = td__loop_error(
-        of, head_alone ? TD_MAYBE : TD_SURE, td__loop_layer(of, "without_optimizer"), 1,
+        c, head_alone ? TD_MAYBE : TD_SURE, td__loop_layer(c, "without_optimizer"), 1,
         "give them to the optimizer, or requires_grad_(False) where they are to stay");
     td__because(s, NULL, 1, outside,
-                td__say(of, "in no optimizer, of %.0f that require gradients: %s",
-                        td__loop_number(of, "trainable", NULL),
-                        td__loop_names(of, "without_optimizer", "names")));
+                td__say(c, "in no optimizer, of %.0f that require gradients: %s",
+                        td__loop_number(c, "trainable", NULL),
+                        td__loop_names(c, "without_optimizer", "names")));
 }
 
 const td__rule td__rule_parameter_without_optimizer = {
@@ -28,6 +28,6 @@ const td__rule td__rule_parameter_without_optimizer = {
     .title = "parameter in no optimizer",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_parameter_without_optimizer,
+    .find = find_parameter_without_optimizer,
     .after = true,
 };

@@ -4,45 +4,45 @@
 #include <string.h>
 
 /* A cross-entropy of PyTorch takes logits and applies softmax or sigmoid itself. */
-static void find_redundant_softmax_in_loop(td__case *of) {
-    const char *loss = td__loop_text(of, "head", "loss");
-    const char *activation = td__loop_text(of, "head", "activation");
+static void find_redundant_softmax_in_loop(td__case *c) {
+    const char *loss = td__loop_text(c, "head", "loss");
+    const char *activation = td__loop_text(c, "head", "activation");
     bool squashed = !strcmp(activation, "softmax") || !strcmp(activation, "sigmoid");
     bool binary = !strcmp(loss, "binary_cross_entropy_with_logits");
     if (!squashed || (!binary && strcmp(loss, "cross_entropy") != 0)) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_head_layer(of), 1,
-                                      td__say(of, "no %s before the loss", activation));
+    td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
+                                      td__say(c, "no %s before the loss", activation));
     td__because(s, NULL, 1, 0,
-                td__say(of, "%s applies %s itself, to what has been through %s already", loss,
+                td__say(c, "%s applies %s itself, to what has been through %s already", loss,
                         binary ? "sigmoid" : "softmax", activation));
 }
 
-static void find_redundant_softmax(td__case *of) {
-    if (of->loop) {
-        find_redundant_softmax_in_loop(of);
+static void find_redundant_softmax(td__case *c) {
+    if (c->loop) {
+        find_redundant_softmax_in_loop(c);
         return;
     }
-    if (!of->known || of->layers.last < 0) {
+    if (!c->known || c->layers.last < 0) {
         return;
     }
-    const td__train_spec *train = &of->experiment->train;
-    bool squashed = of->layers.output == TD_SOFTMAX || of->layers.output == TD_SIGMOID;
+    const td__train_spec *train = &c->experiment->train;
+    bool squashed = c->layers.output == TD_SOFTMAX || c->layers.output == TD_SIGMOID;
     if (!td__is_crossentropy(train->objective.loss) || !train->objective.options.from_logits ||
         !squashed) {
         return;
     }
     td__suspicion *s =
-        td__suspect(of, TD__CONTRADICTION, of->layers.output_layer, "train.from_logits: false");
+        td__suspect(c, TD__CONTRADICTION, c->layers.output_layer, "train.from_logits: false");
     td__because(s, NULL, 0, 0,
-                td__say(of,
+                td__say(c,
                         "from_logits: the loss applies %s itself, to what %s has been through "
                         "%s already",
-                        td_activation_name(of->layers.output),
-                        of->layers.items[of->layers.output_layer].name,
-                        td_activation_name(of->layers.output)));
-    td__edit_logits(of, s);
+                        td_activation_name(c->layers.output),
+                        c->layers.items[c->layers.output_layer].name,
+                        td_activation_name(c->layers.output)));
+    td__edit_logits(c, s);
 }
 
 const td__rule td__rule_redundant_softmax = {
@@ -56,5 +56,5 @@ const td__rule td__rule_redundant_softmax = {
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__VANISHING_GRADIENT | TD__PLATEAU,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_redundant_softmax,
+    .find = find_redundant_softmax,
 };

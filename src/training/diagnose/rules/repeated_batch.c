@@ -1,26 +1,26 @@
 #include "diagnose/loop.h"
 
-static void find_repeated_batch(td__case *of) {
-    double updates = td__loop_number(of, "batches", "updates");
-    double repeated = td__loop_number(of, "batches", "repeated");
-    double batches = td__loop_number(of, "loader", "batches");
+static void find_repeated_batch(td__case *c) {
+    double updates = td__loop_number(c, "batches", "updates");
+    double repeated = td__loop_number(c, "batches", "repeated");
+    double batches = td__loop_number(c, "loader", "batches");
     bool workers =
-        td__loop_number(of, "loader", "workers") > 1 && td__loop_is(of, "loader", "stream");
+        td__loop_number(c, "loader", "workers") > 1 && td__loop_is(c, "loader", "stream");
     bool drawn_anew =
-        batches == 0 && repeated > 2 && td__loop_number(of, "batches", "copies") == repeated;
+        batches == 0 && repeated > 2 && td__loop_number(c, "batches", "copies") == repeated;
     if (updates < 2 || repeated < updates - 1 || workers || !(batches > 1 || drawn_anew)) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of,
+        td__loop_error(c,
                        batches < 2    ? TD_MAYBE
                        : repeated > 2 ? TD_SURE
                                       : TD_LIKELY,
                        NULL, 1, "for batch in loader: …; next(iter(loader)) begins anew each time");
-    td__because(s, NULL, (int64_t)td__loop_number(of, "batches", "since"), repeated,
-                td__say(of, "%.0f updates in a row were made with the same batch", repeated + 1));
+    td__because(s, NULL, (int64_t)td__loop_number(c, "batches", "since"), repeated,
+                td__say(c, "%.0f updates in a row were made with the same batch", repeated + 1));
     if (batches > 1) {
-        td__because(s, NULL, 0, batches, td__say(of, "the loader has %.0f", batches));
+        td__because(s, NULL, 0, batches, td__say(c, "the loader has %.0f", batches));
     }
 }
 
@@ -37,6 +37,6 @@ const td__rule td__rule_repeated_batch = {
     .title = "always the same batch",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = find_repeated_batch,
+    .find = find_repeated_batch,
     .after = true,
 };

@@ -1,15 +1,15 @@
 #include "diagnose/loop.h"
 
-static void find_replicas_drift(td__case *of) {
-    td__ranks ranks = td__loop_ranks(of, "fingerprints");
+static void find_replicas_drift(td__case *c) {
+    td__ranks ranks = td__loop_ranks(c, "fingerprints");
     if (ranks.parted == 0) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_SURE, NULL, ranks.parted,
+    td__suspicion *s = td__loop_error(c, TD_SURE, NULL, ranks.parted,
                                       "wrap the model in DistributedDataParallel; change weights "
                                       "on every rank, or before");
     td__because(s, NULL, ranks.parted, ranks.rank,
-                td__say(of, "the parameters of rank %d are not those of rank 0, first in step %lld",
+                td__say(c, "the parameters of rank %d are not those of rank 0, first in step %lld",
                         ranks.rank, (long long)ranks.parted));
 }
 
@@ -25,6 +25,6 @@ const td__rule td__rule_replicas_drift = {
     .title = "replicas drift apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_replicas_drift,
+    .find = find_replicas_drift,
     .after = true,
 };

@@ -1,15 +1,15 @@
 #include "diagnose/loop.h"
 
-static void find_replicas_same_data(td__case *of) {
-    td__ranks ranks = td__loop_ranks(of, "batch_fingerprints");
-    bool one_batch = td__loop_number(of, "loader", "batches") < 2;
+static void find_replicas_same_data(td__case *c) {
+    td__ranks ranks = td__loop_ranks(c, "batch_fingerprints");
+    bool one_batch = td__loop_number(c, "loader", "batches") < 2;
     if (ranks.same == 0 || one_batch) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, NULL, 1, "DistributedSampler for the loader, set_epoch in every epoch");
+        c, TD_LIKELY, NULL, 1, "DistributedSampler for the loader, set_epoch in every epoch");
     td__because(s, NULL, 1, (double)ranks.same,
-                td__say(of, "%lld batches of rank %d are those of rank %d, number for number",
+                td__say(c, "%lld batches of rank %d are those of rank %d, number for number",
                         (long long)ranks.same, ranks.pair[1], ranks.pair[0]));
 }
 
@@ -26,6 +26,6 @@ const td__rule td__rule_replicas_same_data = {
     .title = "replicas train on the same data",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_replicas_same_data,
+    .find = find_replicas_same_data,
     .after = true,
 };

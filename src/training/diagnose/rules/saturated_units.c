@@ -4,18 +4,18 @@
 
 #define SHARE 0.5
 
-static void find_saturated_units(td__case *of) {
-    for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+static void find_saturated_units(td__case *c) {
+    for (size_t i = 0; c->repeated && i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         double most = fmax(layer->start.saturated, layer->end.saturated);
         if (most > SHARE) {
             td__found(
-                of, layer->name, layer->start.saturated > SHARE ? 1 : of->baseline.steps,
-                td__say(of, "%s.output", layer->name), most,
-                td__say(of, "%s: %.0f %% of its outputs are saturated (%.0f %% before training)",
+                c, layer->name, layer->start.saturated > SHARE ? 1 : c->baseline.steps,
+                td__say(c, "%s.output", layer->name), most,
+                td__say(c, "%s: %.0f %% of its outputs are saturated (%.0f %% before training)",
                         layer->name, 100 * layer->end.saturated, 100 * layer->start.saturated));
-            td__found_unit(of, fmax(layer->end.saturated, 0) > SHARE ? layer->end.first_flat
-                                                                     : layer->start.first_flat);
+            td__found_unit(c, fmax(layer->end.saturated, 0) > SHARE ? layer->end.first_flat
+                                                                    : layer->start.first_flat);
             return;
         }
     }
@@ -31,6 +31,6 @@ const td__rule td__rule_saturated_units = {
              .remedy = ""},
     .symptom = TD__INDEX_SATURATED_UNITS,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_saturated_units,
+    .find = find_saturated_units,
     .after = true,
 };

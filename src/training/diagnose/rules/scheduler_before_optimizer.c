@@ -1,15 +1,15 @@
 #include "diagnose/loop.h"
 
-static void find_scheduler_before_optimizer(td__case *of) {
-    double early = td__loop_number(of, "scheduler", "early");
+static void find_scheduler_before_optimizer(td__case *c) {
+    double early = td__loop_number(c, "scheduler", "early");
     if (early < 1) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, NULL, 1, "optimizer.step(), then scheduler.step()");
+        td__loop_error(c, TD_SURE, NULL, 1, "optimizer.step(), then scheduler.step()");
     td__because(s, "learning_rate", 1, early,
-                td__say(of, "%.100s stepped %.0f times before the first update",
-                        td__loop_text(of, "scheduler", "kind"), early));
+                td__say(c, "%.100s stepped %.0f times before the first update",
+                        td__loop_text(c, "scheduler", "kind"), early));
 }
 
 const td__rule td__rule_scheduler_before_optimizer = {
@@ -23,6 +23,6 @@ const td__rule td__rule_scheduler_before_optimizer = {
     .title = "scheduler before optimizer",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_scheduler_before_optimizer,
+    .find = find_scheduler_before_optimizer,
     .after = true,
 };

@@ -15,15 +15,15 @@ static bool is_falling(const char *kind) {
     return false;
 }
 
-static void find_scheduler_per_batch(td__case *of) {
-    const char *kind = td__loop_text(of, "scheduler", "kind");
-    double steps = td__loop_number(of, "scheduler", "steps");
-    double updates = td__loop_number(of, "scheduler", "updates");
-    double epoch = td__loop_number(of, "loader", "batches");
+static void find_scheduler_per_batch(td__case *c) {
+    const char *kind = td__loop_text(c, "scheduler", "kind");
+    double steps = td__loop_number(c, "scheduler", "steps");
+    double updates = td__loop_number(c, "scheduler", "updates");
+    double epoch = td__loop_number(c, "loader", "batches");
     epoch = epoch > 0 ? epoch : unknown_epoch;
-    double fell = td__loop_number(of, "scheduler", "collapsed");
-    double period = td__loop_number(of, "scheduler", "period");
-    double early = (double)td__loop_updates(of) >= 4 * fell ? fell : epoch / 2;
+    double fell = td__loop_number(c, "scheduler", "collapsed");
+    double period = td__loop_number(c, "scheduler", "period");
+    double early = (double)td__loop_updates(c) >= 4 * fell ? fell : epoch / 2;
     bool collapsed = is_falling(kind) && fell > 0 && fell <= early;
     bool passed =
         !strcmp(kind, "CosineAnnealingLR") && period > 0 && steps > period && period <= epoch / 2;
@@ -31,16 +31,16 @@ static void find_scheduler_per_batch(td__case *of) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, (int64_t)(collapsed ? fell : period),
+        td__loop_error(c, TD_LIKELY, NULL, (int64_t)(collapsed ? fell : period),
                        "scheduler.step() once an epoch, or a schedule that counts batches");
     td__because(s, NULL, 0, steps,
-                td__say(of, "%s stepped %.0f times in %.0f updates; an epoch has %.0f batches",
-                        kind, steps, updates, td__loop_number(of, "loader", "batches")));
-    td__because(
-        s, "learning_rate", s ? s->since : 1, td__loop_number(of, "scheduler", "rate"),
-        collapsed ? td__say(of, "the learning rate fell below a hundredth of %.3g in %.0f updates",
-                            td__loop_number(of, "scheduler", "most"), fell)
-                  : td__say(of, "its period of %.0f was over after as many updates", period));
+                td__say(c, "%s stepped %.0f times in %.0f updates; an epoch has %.0f batches", kind,
+                        steps, updates, td__loop_number(c, "loader", "batches")));
+    td__because(s, "learning_rate", s ? s->since : 1, td__loop_number(c, "scheduler", "rate"),
+                collapsed
+                    ? td__say(c, "the learning rate fell below a hundredth of %.3g in %.0f updates",
+                              td__loop_number(c, "scheduler", "most"), fell)
+                    : td__say(c, "its period of %.0f was over after as many updates", period));
 }
 
 const td__rule td__rule_scheduler_per_batch = {
@@ -56,6 +56,6 @@ const td__rule td__rule_scheduler_per_batch = {
     .title = "scheduler per batch",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_LOOP,
-    .look = find_scheduler_per_batch,
+    .find = find_scheduler_per_batch,
     .after = true,
 };

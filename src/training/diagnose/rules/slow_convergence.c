@@ -4,13 +4,13 @@
 
 #define LATE 0.08
 
-static void find_slow_convergence(td__case *of) {
-    const td__series *loss = td__loss_of(of->history);
+static void find_slow_convergence(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
     double first = td__series_mean(loss, 0, 0.02), last = td__series_mean(loss, 0.93, 1);
     double before = td__series_mean(loss, 0.7, 0.77), fall = first - last;
     if (loss->count >= 8 && fall > 0.05 * fabs(first) && before - last > LATE * fall) {
-        td__found(of, NULL, loss->points[3 * loss->count / 4].step, "loss", last,
-                  td__say(of,
+        td__found(c, NULL, loss->points[3 * loss->count / 4].step, "loss", last,
+                  td__say(c,
                           "loss was still falling: %.0f %% of its fall from %.3g to %.3g lies in "
                           "the last quarter",
                           100 * (before - last) / fall, first, last));
@@ -27,6 +27,6 @@ const td__rule td__rule_slow_convergence = {
              .remedy = ""},
     .symptom = TD__INDEX_SLOW_CONVERGENCE,
     .needs = TD__NEEDS_LOSS,
-    .look = find_slow_convergence,
+    .find = find_slow_convergence,
     .after = true,
 };

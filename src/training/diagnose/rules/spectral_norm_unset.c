@@ -1,20 +1,20 @@
 #include "diagnose/loop.h"
 
-static void find_spectral_norm_unset(td__case *of) {
-    double count = td__loop_number(of, "spectral", "count");
+static void find_spectral_norm_unset(td__case *c) {
+    double count = td__loop_number(c, "spectral", "count");
     if (count < 1) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_LIKELY, td__loop_layer(of, "spectral"),
-        (int64_t)td__loop_number(of, "spectral", "since"),
+        c, TD_LIKELY, td__loop_layer(c, "spectral"),
+        (int64_t)td__loop_number(c, "spectral", "since"),
         "one pass in training mode before the first evaluation; parametrizations.spectral_norm");
     td__because(s, NULL, s ? s->since : 1, count,
-                td__say(of,
+                td__say(c,
                         "%.0f layers were evaluated before a training pass, divided by a norm down "
                         "to %.2g of the true one: %s",
-                        count, td__loop_number(of, "spectral", "share"),
-                        td__loop_names(of, "spectral", "names")));
+                        count, td__loop_number(c, "spectral", "share"),
+                        td__loop_names(c, "spectral", "names")));
 }
 
 const td__rule td__rule_spectral_norm_unset = {
@@ -30,6 +30,6 @@ const td__rule td__rule_spectral_norm_unset = {
     .title = "spectral_norm was not set up",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_spectral_norm_unset,
+    .find = find_spectral_norm_unset,
     .after = true,
 };

@@ -1,23 +1,22 @@
 #include "diagnose/loop.h"
 
-static void find_stale_optimizer(td__case *of) {
-    double strangers = td__loop_number(of, "strangers", NULL);
-    double outside = td__loop_number(of, "without_optimizer", "count");
+static void find_stale_optimizer(td__case *c) {
+    double strangers = td__loop_number(c, "strangers", NULL);
+    double outside = td__loop_number(c, "without_optimizer", "count");
     if (strangers < 1 || outside < 1) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_layer(of, "without_optimizer"), 1,
+    td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_layer(c, "without_optimizer"), 1,
                                       "make the optimizer after the model is complete and on its "
                                       "device");
     td__because(
         s, NULL, 1, strangers,
-        td__say(of,
+        td__say(c,
                 "the optimizer has %.0f parameters that are not the model's and never get a "
                 "gradient",
                 strangers));
-    td__because(
-        s, NULL, 1, outside,
-        td__say(of, "in no optimizer: %s", td__loop_names(of, "without_optimizer", "names")));
+    td__because(s, NULL, 1, outside,
+                td__say(c, "in no optimizer: %s", td__loop_names(c, "without_optimizer", "names")));
 }
 
 const td__rule td__rule_stale_optimizer = {
@@ -32,6 +31,6 @@ const td__rule td__rule_stale_optimizer = {
     .title = "optimizer of another model",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_stale_optimizer,
+    .find = find_stale_optimizer,
     .after = true,
 };

@@ -2,13 +2,13 @@
 
 #include <math.h>
 
-static void find_symmetric_units(td__case *of) {
-    for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
+static void find_symmetric_units(td__case *c) {
+    for (size_t i = 0; c->repeated && i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
         if (layer->learns && !layer->last && layer->start.units > 1 && layer->start.distinct == 1 &&
             layer->kernel_equal) {
-            td__found(of, layer->name, 1, td__say(of, "%s.output", layer->name), 1,
-                      td__say(of, "all %lld units of %s put out the same",
+            td__found(c, layer->name, 1, td__say(c, "%s.output", layer->name), 1,
+                      td__say(c, "all %lld units of %s put out the same",
                               (long long)layer->start.units, layer->name));
             return;
         }
@@ -25,6 +25,6 @@ const td__rule td__rule_symmetric_units = {
              .remedy = ""},
     .symptom = TD__INDEX_SYMMETRIC_UNITS,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_symmetric_units,
+    .find = find_symmetric_units,
     .after = true,
 };

@@ -2,22 +2,22 @@
 
 #define DEEP 6
 
-static void find_too_deep(td__case *of) {
-    if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
+static void find_too_deep(td__case *c) {
+    if (!c->known || c->layers.learning < DEEP || !c->experiment->layer_count) {
         return;
     }
-    const char *edit = td__model_shallow(of);
+    const char *edit = td__model_shallow(c);
     if (!edit) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__STRUCTURE, of->layers.first, "two hidden layers");
-    td__because(s, NULL, 0, (double)of->layers.learning,
-                td__say(of, "%zu layers one after the other", of->layers.learning));
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, c->layers.first, "two hidden layers");
+    td__because(s, NULL, 0, (double)c->layers.learning,
+                td__say(c, "%zu layers one after the other", c->layers.learning));
     td__edit(s, edit);
     if (s) {
         s->redraw = true; /* weights from a file do not fit other layers … */
-        s->severity = of->experiment->weights ? -1 /* … and new ones may be all that helps */
-                                              : td__severity((double)of->layers.learning, DEEP);
+        s->severity = c->experiment->weights ? -1 /* … and new ones may be all that helps */
+                                             : td__severity((double)c->layers.learning, DEEP);
     }
 }
 
@@ -32,5 +32,5 @@ const td__rule td__rule_too_deep = {
     .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__MAJORITY_CLASS,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_too_deep,
+    .find = find_too_deep,
 };

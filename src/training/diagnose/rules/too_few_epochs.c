@@ -6,25 +6,25 @@
 /* So few that even four times as many are few. */
 enum { FEW_STEPS = 100, FEW_EPOCHS = 2 };
 
-static void suspect(td__case *of, double more) {
-    long long epochs = of->trainer->feed.epochs, many = (long long)(more * (double)epochs);
+static void suspect(td__case *c, double more) {
+    long long epochs = c->trainer->feed.epochs, many = (long long)(more * (double)epochs);
     /* A hundred updates hardly move weights: that is how the training was made, no tuning. */
-    td__strength strength = of->steps <= FEW_STEPS ? TD__STRUCTURE : TD__TUNING;
+    td__strength strength = c->steps <= FEW_STEPS ? TD__STRUCTURE : TD__TUNING;
     td__suspicion *s =
-        td__suspect(of, strength, -1, td__say(of, "train.epochs: %lld (from %lld)", many, epochs));
+        td__suspect(c, strength, -1, td__say(c, "train.epochs: %lld (from %lld)", many, epochs));
     if (s) {
         s->more = more;
-        td__edit(s, td__say(of, "train.epochs=%lld", many));
+        td__edit(s, td__say(c, "train.epochs=%lld", many));
     }
 }
 
-static void find_too_few_epochs(td__case *of) {
-    if (!of->known || !of->repeated || !of->whole || of->baseline.origin.cause) {
+static void find_too_few_epochs(td__case *c) {
+    if (!c->known || !c->repeated || !c->whole || c->baseline.origin.cause) {
         return;
     }
-    suspect(of, MORE);
-    if (of->steps <= FEW_STEPS || of->trainer->feed.epochs <= FEW_EPOCHS) {
-        suspect(of, MUCH_MORE);
+    suspect(c, MORE);
+    if (c->steps <= FEW_STEPS || c->trainer->feed.epochs <= FEW_EPOCHS) {
+        suspect(c, MUCH_MORE);
     }
 }
 
@@ -41,6 +41,6 @@ const td__rule td__rule_too_few_epochs = {
     .title = "too few epochs",
     .explains = TD__SLOW_CONVERGENCE | TD__EARLY_END | TD__MAJORITY_CLASS | TD__PLATEAU,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_too_few_epochs,
+    .find = find_too_few_epochs,
     .after = true,
 };

@@ -3,23 +3,22 @@
 #define FEW 60 /* examples */
 #define GAP 0.12
 
-static void find_too_little_data(td__case *of) {
-    if (!of->known || !of->repeated || of->facts.validation_rows == 0 || of->baseline.points == 0) {
+static void find_too_little_data(td__case *c) {
+    if (!c->known || !c->repeated || c->facts.validation_rows == 0 || c->baseline.points == 0) {
         return;
     }
-    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
-    double each = of->facts.task.classes > 2 ? 10.0 * (double)of->facts.task.classes : FEW;
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+    double each = c->facts.task.classes > 2 ? 10.0 * (double)c->facts.task.classes : FEW;
     each = each > FEW ? each : FEW;
-    if ((double)of->facts.rows > each || end->training.score - end->validation.score < GAP) {
+    if ((double)c->facts.rows > each || end->training.score - end->validation.score < GAP) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__FACT, -1, "more examples, or data augmentation");
-    td__because(s, NULL, 0, (double)of->facts.rows,
-                td__say(of, "%lld examples to learn from, %lld to validate with",
-                        (long long)of->facts.rows, (long long)of->facts.validation_rows));
+    td__suspicion *s = td__suspect(c, TD__FACT, -1, "more examples, or data augmentation");
+    td__because(s, NULL, 0, (double)c->facts.rows,
+                td__say(c, "%lld examples to learn from, %lld to validate with",
+                        (long long)c->facts.rows, (long long)c->facts.validation_rows));
     td__because(s, NULL, end->step, end->validation.score,
-                td__say(of,
-                        "%.0f %% of the training part is learnt, %.0f %% of the validation part",
+                td__say(c, "%.0f %% of the training part is learnt, %.0f %% of the validation part",
                         100 * end->training.score, 100 * end->validation.score));
 }
 
@@ -34,6 +33,6 @@ const td__rule td__rule_too_little_data = {
     .title = "too little data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_REPEAT,
-    .look = find_too_little_data,
+    .find = find_too_little_data,
     .after = true,
 };

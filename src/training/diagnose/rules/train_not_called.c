@@ -1,18 +1,18 @@
 #include "diagnose/loop.h"
 
-static void find_train_not_called(td__case *of) {
-    double count = td__loop_number(of, "train_not_called", "count");
+static void find_train_not_called(td__case *c) {
+    double count = td__loop_number(c, "train_not_called", "count");
     if (count < 1) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "train_not_called"),
-                                      (int64_t)td__loop_number(of, "train_not_called", "since"),
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "train_not_called"),
+                                      (int64_t)td__loop_number(c, "train_not_called", "since"),
                                       "model.train() before training");
     td__because(s, NULL, s ? s->since : 1, count,
-                td__say(of,
+                td__say(c,
                         "its train() would change whether %.0f parameters are trained or in which "
                         "mode modules are, as of %s",
-                        count, td__loop_names(of, "train_not_called", "names")));
+                        count, td__loop_names(c, "train_not_called", "names")));
 }
 
 const td__rule td__rule_train_not_called = {
@@ -26,6 +26,6 @@ const td__rule td__rule_train_not_called = {
     .title = "train() was not called",
     .explains = 0,
     .needs = TD__NEEDS_LOOP,
-    .look = find_train_not_called,
+    .find = find_train_not_called,
     .after = true,
 };

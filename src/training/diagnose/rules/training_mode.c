@@ -1,17 +1,17 @@
 #include "diagnose/loop.h"
 
-static void find_training_mode(td__case *of) {
-    double passes = td__loop_number(of, "validation", "passes");
-    double training = td__loop_number(of, "validation", "training");
-    const char *kinds = td__loop_names(of, "validation", "kinds");
+static void find_training_mode(td__case *c) {
+    double passes = td__loop_number(c, "validation", "passes");
+    double training = td__loop_number(c, "validation", "training");
+    const char *kinds = td__loop_names(c, "validation", "kinds");
     if (2 * training <= passes || !*kinds) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_LIKELY, NULL, (int64_t)td__loop_number(of, "validation", "since"),
+        td__loop_error(c, TD_LIKELY, NULL, (int64_t)td__loop_number(c, "validation", "since"),
                        "model.eval() before validation, model.train() after it");
     td__because(s, NULL, s ? s->since : 1, training,
-                td__say(of,
+                td__say(c,
                         "%.0f of %.0f passes without gradients with the model in training mode; it "
                         "has %s",
                         training, passes, kinds));
@@ -29,6 +29,6 @@ const td__rule td__rule_training_mode = {
     .title = "validation in training mode",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
-    .look = find_training_mode,
+    .find = find_training_mode,
     .after = true,
 };

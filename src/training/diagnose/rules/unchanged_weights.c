@@ -9,15 +9,15 @@ static bool stays(const td__series *series) {
     return high - low <= SAME * fmax(fabs(high), fabs(low));
 }
 
-static void find_unchanged_weights(td__case *of) {
+static void find_unchanged_weights(td__case *c) {
     const td_run_signal *signal;
-    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_PARAMETER, &at));) {
-        const td__series *norm = td__series_of(of->history, signal->name, "norm");
-        const td__series *mean = td__series_of(of->history, signal->name, "mean");
+    for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_PARAMETER, &at));) {
+        const td__series *norm = td__series_of(c->history, signal->name, "norm");
+        const td__series *mean = td__series_of(c->history, signal->name, "mean");
         if (norm->count >= 3 && stays(norm) && stays(mean)) {
-            td__found(of, signal->info->layer, signal->first_step, signal->name,
+            td__found(c, signal->info->layer, signal->first_step, signal->name,
                       td__series_last(norm),
-                      td__say(of, "%s.%s does not change: its norm stays %.6g", signal->info->layer,
+                      td__say(c, "%s.%s does not change: its norm stays %.6g", signal->info->layer,
                               signal->info->parameter, td__series_last(norm)));
             return;
         }
@@ -34,6 +34,6 @@ const td__rule td__rule_unchanged_weights = {
              .remedy = ""},
     .symptom = TD__INDEX_UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_PARAMETERS,
-    .look = find_unchanged_weights,
+    .find = find_unchanged_weights,
     .after = true,
 };

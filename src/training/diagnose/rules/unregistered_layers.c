@@ -1,16 +1,16 @@
 #include "diagnose/loop.h"
 
-static void find_unregistered_layers(td__case *of) {
-    double count = td__loop_number(of, "unregistered", "count");
+static void find_unregistered_layers(td__case *c) {
+    double count = td__loop_number(c, "unregistered", "count");
     if (count < 1) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, TD_SURE, td__loop_layer(of, "unregistered"), 1,
+        td__loop_error(c, TD_SURE, td__loop_layer(c, "unregistered"), 1,
                        "torch.nn.ModuleList or ModuleDict instead of a list or dict");
     td__because(s, NULL, 1, count,
-                td__say(of, "gradients, and in no optimizer: %s",
-                        td__loop_names(of, "unregistered", "names")));
+                td__say(c, "gradients, and in no optimizer: %s",
+                        td__loop_names(c, "unregistered", "names")));
 }
 
 const td__rule td__rule_unregistered_layers = {
@@ -25,6 +25,6 @@ const td__rule td__rule_unregistered_layers = {
     .title = "layers that are not registered",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_unregistered_layers,
+    .find = find_unregistered_layers,
     .after = true,
 };

@@ -12,31 +12,31 @@
 #define LITTLE 0.1      /* that the loss of a loop fell by */
 #define VERY_LARGE 20.0 /* root mean square, where no trial can tell */
 
-static void find_unscaled_inputs_in_loop(td__case *of) {
-    double size = td__loop_number(of, "input", "size");
-    bool poor = td__has_any(of, TD__HUGE_LOSS | TD__OSCILLATION | TD__DIVERGENCE | TD__PLATEAU |
-                                    TD__DEAD_RELU | TD__LOSS_FLOOR | TD__NAN_LOSS | TD__INF_LOSS |
-                                    TD__EXPLODING_GRADIENT | TD__SATURATED_UNITS |
-                                    TD__HUGE_ACTIVATIONS | TD__ZERO_GRADIENT);
-    poor |= td__loop_fall(of) < LITTLE;
+static void find_unscaled_inputs_in_loop(td__case *c) {
+    double size = td__loop_number(c, "input", "size");
+    bool poor = td__has_any(c, TD__HUGE_LOSS | TD__OSCILLATION | TD__DIVERGENCE | TD__PLATEAU |
+                                   TD__DEAD_RELU | TD__LOSS_FLOOR | TD__NAN_LOSS | TD__INF_LOSS |
+                                   TD__EXPLODING_GRADIENT | TD__SATURATED_UNITS |
+                                   TD__HUGE_ACTIVATIONS | TD__ZERO_GRADIENT);
+    poor |= td__loop_fall(c) < LITTLE;
     if (size < VERY_LARGE || !poor) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, NULL, 1, "inputs of mean 0 and variance 1");
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1, "inputs of mean 0 and variance 1");
     td__because(s, "input", 1, size,
-                td__say(of, "inputs go from %.4g to %.4g (root mean square %.3g)",
-                        td__loop_number(of, "input", "minimum"),
-                        td__loop_number(of, "input", "maximum"), size));
+                td__say(c, "inputs go from %.4g to %.4g (root mean square %.3g)",
+                        td__loop_number(c, "input", "minimum"),
+                        td__loop_number(c, "input", "maximum"), size));
 }
 
-static void find_unscaled_inputs(td__case *of) {
-    if (of->loop) {
-        find_unscaled_inputs_in_loop(of);
+static void find_unscaled_inputs(td__case *c) {
+    if (c->loop) {
+        find_unscaled_inputs_in_loop(c);
         return;
     }
-    const td__facts *facts = &of->facts;
-    if (!of->known || facts->indices || facts->inputs.count == 0 ||
-        (of->experiment->data.standardize && of->experiment->data.scale == 1)) {
+    const td__facts *facts = &c->facts;
+    if (!c->known || facts->indices || facts->inputs.count == 0 ||
+        (c->experiment->data.standardize && c->experiment->data.scale == 1)) {
         return;
     }
     double largest = fmax(fabs(facts->inputs.minimum), fabs(facts->inputs.maximum));
@@ -48,15 +48,15 @@ static void find_unscaled_inputs(td__case *of) {
     if (!large && !small && !apart) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__STRUCTURE, of->layers.first, "data.standardize: true");
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, c->layers.first, "data.standardize: true");
     td__because(s, "input", 0, largest,
-                td__say(of, "inputs go from %.4g to %.4g (mean %.3g, deviation %.3g)",
+                td__say(c, "inputs go from %.4g to %.4g (mean %.3g, deviation %.3g)",
                         facts->inputs.minimum, facts->inputs.maximum, facts->inputs.mean,
                         facts->inputs.deviation));
     if (apart && s) {
         s->unit = facts->largest_column;
         td__because(s, "input", 0, facts->largest_deviation,
-                    td__say(of, "deviations of columns go from %.3g to %.3g (column %lld)",
+                    td__say(c, "deviations of columns go from %.3g to %.3g (column %lld)",
                             facts->smallest_deviation, facts->largest_deviation,
                             (long long)facts->largest_column));
     }
@@ -87,5 +87,5 @@ const td__rule td__rule_unscaled_inputs = {
                 TD__NAN_LOSS | TD__INF_LOSS | TD__DIVERGENCE | TD__MAJORITY_CLASS | TD__LOSS_FLOOR |
                 TD__UNCHANGED_WEIGHTS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_unscaled_inputs,
+    .find = find_unscaled_inputs,
 };

@@ -7,10 +7,10 @@
 #define FAR 50.0
 #define NARROW 0.02
 
-static void find_unscaled_targets(td__case *of) {
-    const td__column *labels = &of->facts.labels.all;
-    if (!of->known || of->facts.task.kind != TD__TASK_VALUES || of->layers.last < 0 ||
-        of->experiment->train.objective.target == TD__TARGET_INPUT) {
+static void find_unscaled_targets(td__case *c) {
+    const td__column *labels = &c->facts.labels.all;
+    if (!c->known || c->facts.task.kind != TD__TASK_VALUES || c->layers.last < 0 ||
+        c->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
     }
     bool far = fmax(fabs(labels->mean), labels->deviation) > FAR;
@@ -18,18 +18,18 @@ static void find_unscaled_targets(td__case *of) {
         return;
     }
     td__suspicion *s = td__suspect(
-        of, TD__STRUCTURE, of->layers.last,
-        td__say(of, "scale the labels: (label - %.4g) / %.4g", labels->mean, labels->deviation));
+        c, TD__STRUCTURE, c->layers.last,
+        td__say(c, "scale the labels: (label - %.4g) / %.4g", labels->mean, labels->deviation));
     td__because(s, "label", 0, labels->deviation,
-                td__say(of, "labels go from %.4g to %.4g (mean %.4g, deviation %.3g)",
+                td__say(c, "labels go from %.4g to %.4g (mean %.4g, deviation %.3g)",
                         labels->minimum, labels->maximum, labels->mean, labels->deviation));
     if (s) {
         s->standardize_labels = true;
         s->severity = far ? td__severity(fmax(fabs(labels->mean), labels->deviation), FAR)
                           : td__severity(NARROW, labels->deviation);
-        if (of->layers.output != TD_LINEAR ||
-            td__is_crossentropy(of->experiment->train.objective.loss)) {
-            td__edit_head(of, s);
+        if (c->layers.output != TD_LINEAR ||
+            td__is_crossentropy(c->experiment->train.objective.loss)) {
+            td__edit_head(c, s);
         }
     }
 }
@@ -50,5 +50,5 @@ const td__rule td__rule_unscaled_targets = {
                 TD__ZERO_GRADIENT,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_unscaled_targets,
+    .find = find_unscaled_targets,
 };

@@ -2,18 +2,18 @@
 
 #define LITTLE 0.1 /* that the loss fell by */
 
-static void find_untrained_frozen(td__case *of) {
-    double count = td__loop_number(of, "frozen", "count");
+static void find_untrained_frozen(td__case *c) {
+    double count = td__loop_number(c, "frozen", "count");
     /* A body that comes before what is trained is often frozen on purpose. */
-    bool usual = td__loop_is(of, "frozen", "leading") && !(td__loop_fall(of) < LITTLE);
+    bool usual = td__loop_is(c, "frozen", "leading") && !(td__loop_fall(c) < LITTLE);
     if (count < 1 || usual) {
         return;
     }
-    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "frozen"), 1,
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "frozen"), 1,
                                       "requires_grad_(True), or load trained weights");
     td__because(s, NULL, 1, count,
-                td__say(of, "not trained, and still as PyTorch draws them for a new layer: %s",
-                        td__loop_names(of, "frozen", "names")));
+                td__say(c, "not trained, and still as PyTorch draws them for a new layer: %s",
+                        td__loop_names(c, "frozen", "names")));
 }
 
 const td__rule td__rule_untrained_frozen = {
@@ -29,6 +29,6 @@ const td__rule td__rule_untrained_frozen = {
     .title = "untrained layers are frozen",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_untrained_frozen,
+    .find = find_untrained_frozen,
     .after = true,
 };

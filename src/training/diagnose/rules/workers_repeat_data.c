@@ -2,21 +2,21 @@
 
 #define SHARE 0.4
 
-static void find_workers_repeat_data(td__case *of) {
-    double workers = td__loop_number(of, "loader", "workers");
-    double again = td__loop_number(of, "batches", "again");
-    double among = td__loop_number(of, "batches", "among");
+static void find_workers_repeat_data(td__case *c) {
+    double workers = td__loop_number(c, "loader", "workers");
+    double again = td__loop_number(c, "batches", "again");
+    double among = td__loop_number(c, "batches", "among");
     bool same =
-        td__loop_number(of, "batches", "repeated") >= td__loop_number(of, "batches", "updates") - 1;
+        td__loop_number(c, "batches", "repeated") >= td__loop_number(c, "batches", "updates") - 1;
     if (workers < 2 || again < 2 || again < SHARE * among ||
-        (same && !td__loop_is(of, "loader", "stream"))) {
+        (same && !td__loop_is(c, "loader", "stream"))) {
         return;
     }
     td__suspicion *s = td__loop_error(
-        of, TD_SURE, NULL, (int64_t)td__loop_number(of, "batches", "since"),
+        c, TD_SURE, NULL, (int64_t)td__loop_number(c, "batches", "since"),
         "share the data out by torch.utils.data.get_worker_info(), and seed the workers apart");
     td__because(s, NULL, s ? s->since : 1, again,
-                td__say(of, "of %.0f batches of an epoch %.0f had been there before; %.0f workers",
+                td__say(c, "of %.0f batches of an epoch %.0f had been there before; %.0f workers",
                         among, again, workers));
 }
 
@@ -33,6 +33,6 @@ const td__rule td__rule_workers_repeat_data = {
     .title = "workers repeat data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
     .needs = TD__NEEDS_LOOP,
-    .look = find_workers_repeat_data,
+    .find = find_workers_repeat_data,
     .after = true,
 };

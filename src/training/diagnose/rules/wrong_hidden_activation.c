@@ -19,14 +19,14 @@ static const char *harm(const td__layer_facts *layer) {
     }
 }
 
-static void find_wrong_hidden_activation(td__case *of) {
+static void find_wrong_hidden_activation(td__case *c) {
     td__suspicion *s = NULL;
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    for (size_t i = 0; i < of->layers.count; i++) {
-        const td__layer_facts *layer = &of->layers.items[i];
-        bool hidden = (ptrdiff_t)i < of->layers.last || layer->recurrent;
+    for (size_t i = 0; i < c->layers.count; i++) {
+        const td__layer_facts *layer = &c->layers.items[i];
+        bool hidden = (ptrdiff_t)i < c->layers.last || layer->recurrent;
         bool activation = layer->kind->role == TD__ROLE_ACTIVATION;
         const char *why = hidden && (layer->learns || activation) ? harm(layer) : NULL;
         if (!why) {
@@ -34,12 +34,12 @@ static void find_wrong_hidden_activation(td__case *of) {
         }
         const char *better = layer->recurrent ? "tanh" : "relu";
         if (!s) {
-            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, td__say(of, "activation: %s", better));
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, td__say(c, "activation: %s", better));
         }
         td__because(
             s, NULL, 0, 0,
-            td__say(of, "%s in %s %s", td_activation_name(layer->activation), layer->name, why));
-        td__edit_layer(of, s, (ptrdiff_t)i, td__layer_activation_key(layer->kind), better);
+            td__say(c, "%s in %s %s", td_activation_name(layer->activation), layer->name, why));
+        td__edit_layer(c, s, (ptrdiff_t)i, td__layer_activation_key(layer->kind), better);
     }
 }
 
@@ -58,5 +58,5 @@ const td__rule td__rule_wrong_hidden_activation = {
                 TD__NAN_LOSS | TD__INF_LOSS | TD__CONSTANT_OUTPUT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_wrong_hidden_activation,
+    .find = find_wrong_hidden_activation,
 };

@@ -1,40 +1,39 @@
 #include "diagnose/head.h"
 
-static void find_wrong_loss(td__case *of) {
-    if (!of->known || of->layers.last < 0) {
+static void find_wrong_loss(td__case *c) {
+    if (!c->known || c->layers.last < 0) {
         return;
     }
-    const td__train_spec *train = &of->experiment->train;
-    td__task_kind task = of->facts.task.kind;
-    const td__column *labels = &of->facts.labels.all;
+    const td__train_spec *train = &c->experiment->train;
+    td__task_kind task = c->facts.task.kind;
+    const td__column *labels = &c->facts.labels.all;
     const char *loss = td_loss_name(train->objective.loss), *why = NULL;
     td__strength strength = TD__STRUCTURE;
     bool binary = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY;
     if (task == TD__TASK_VALUES && td__is_crossentropy(train->objective.loss) &&
-        !td__labels_are_signs(of) && (labels->minimum < 0 || labels->maximum > 1)) {
-        why = td__say(of, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
+        !td__labels_are_signs(c) && (labels->minimum < 0 || labels->maximum > 1)) {
+        why = td__say(c, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
                       labels->minimum, labels->maximum);
         strength = TD__CONTRADICTION;
-    } else if (task == TD__TASK_CLASSES && binary && of->layers.units == 1) {
-        why = td__say(of, "%s knows two classes, the labels have %lld", loss,
-                      (long long)of->facts.task.classes);
+    } else if (task == TD__TASK_CLASSES && binary && c->layers.units == 1) {
+        why = td__say(c, "%s knows two classes, the labels have %lld", loss,
+                      (long long)c->facts.task.classes);
         strength = TD__CONTRADICTION;
     } else if (task == TD__TASK_CLASSES && binary) {
-        why = td__say(of, "%s judges each of %lld classes alone", loss,
-                      (long long)of->facts.task.classes);
+        why = td__say(c, "%s judges each of %lld classes alone", loss,
+                      (long long)c->facts.task.classes);
     } else if (task != TD__TASK_VALUES && !td__is_crossentropy(train->objective.loss)) {
-        why = td__say(of, "%s of classes: its gradient vanishes where the network is most wrong",
+        why = td__say(c, "%s of classes: its gradient vanishes where the network is most wrong",
                       loss);
     } else if (task == TD__TASK_LABELS && !binary) {
-        why =
-            td__say(of, "%s wants one class an example, and labels may be present together", loss);
+        why = td__say(c, "%s wants one class an example, and labels may be present together", loss);
     }
     if (!why) {
         return;
     }
-    td__suspicion *s = td__suspect(of, strength, of->layers.last, td__head_text(of));
+    td__suspicion *s = td__suspect(c, strength, c->layers.last, td__head_text(c));
     td__because(s, NULL, 0, 0, why);
-    td__edit_head(of, s);
+    td__edit_head(c, s);
 }
 
 const td__rule td__rule_wrong_loss = {
@@ -52,5 +51,5 @@ const td__rule td__rule_wrong_loss = {
                 TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_wrong_loss,
+    .find = find_wrong_loss,
 };

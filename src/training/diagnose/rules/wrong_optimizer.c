@@ -6,33 +6,33 @@
 #define LARGE_EPS 0.01 /* usual are 1e-8 to 1e-3 */
 
 /* eps that is larger than the gradients' size makes Adam a plain descent with a tiny rate. */
-static void find_wrong_optimizer_in_loop(td__case *of) {
-    double eps = td__loop_number(of, "optimizer", "eps");
-    const char *kind = td__loop_text(of, "optimizer", "kind");
+static void find_wrong_optimizer_in_loop(td__case *c) {
+    double eps = td__loop_number(c, "optimizer", "eps");
+    const char *kind = td__loop_text(c, "optimizer", "kind");
     if (eps < LARGE_EPS || !strstr(kind, "Adam")) {
         return;
     }
-    bool poor = td__loop_fall(of) < LITTLE;
-    td__suspicion *s = td__loop_error(of, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "eps=1e-8");
+    bool poor = td__loop_fall(c) < LITTLE;
+    td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "eps=1e-8");
     td__because(s, NULL, 1, eps,
-                td__say(of, "%s with eps %.3g, which its steps are divided by", kind, eps));
+                td__say(c, "%s with eps %.3g, which its steps are divided by", kind, eps));
 }
 
-static void find_wrong_optimizer(td__case *of) {
-    if (of->loop) {
-        find_wrong_optimizer_in_loop(of);
+static void find_wrong_optimizer(td__case *c) {
+    if (c->loop) {
+        find_wrong_optimizer_in_loop(c);
         return;
     }
-    if (!of->known) {
+    if (!c->known) {
         return;
     }
-    td_optimizer_kind kind = td_optimizer_settled(of->trainer->learner.optimizer)->kind;
+    td_optimizer_kind kind = td_optimizer_settled(c->trainer->learner.optimizer)->kind;
     if (kind == TD_ADAM || kind == TD_ADAMW || kind == TD_ADAMAX || kind == TD_NADAM) {
         return;
     }
-    td__suspicion *s = td__suspect(of, TD__TUNING, -1, "optimizer: {adam: {learning_rate: 0.003}}");
-    td__because(s, NULL, 0, td__rate_of(of),
-                td__say(of, "%s at %.3g%s", td_optimizer_kind_name(kind), td__rate_of(of),
+    td__suspicion *s = td__suspect(c, TD__TUNING, -1, "optimizer: {adam: {learning_rate: 0.003}}");
+    td__because(s, NULL, 0, td__rate_of(c),
+                td__say(c, "%s at %.3g%s", td_optimizer_kind_name(kind), td__rate_of(c),
                         kind == TD_ADAGRAD ? ": its steps only ever get smaller" : ""));
     td__edit(s, "train.optimizer={adam: {learning_rate: 0.003}}");
 }
@@ -47,6 +47,6 @@ const td__rule td__rule_wrong_optimizer = {
     .title = "wrong optimizer",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__OSCILLATION,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
-    .look = find_wrong_optimizer,
+    .find = find_wrong_optimizer,
     .after = true,
 };

@@ -4,16 +4,16 @@
 #include <string.h>
 
 /* Why the activation cannot be right; NULL when it can. */
-static const char *contradiction(td__case *of) {
-    const td__train_spec *train = &of->experiment->train;
-    td_activation output = of->layers.output;
-    td__task_kind task = of->facts.task.kind;
+static const char *contradiction(td__case *c) {
+    const td__train_spec *train = &c->experiment->train;
+    td_activation output = c->layers.output;
+    td__task_kind task = c->facts.task.kind;
     td__range range = td__activation_range(output);
     const char *name = td_activation_name(output);
     if (output == TD_LINEAR) {
         return NULL;
     }
-    if (output == TD_SOFTMAX && of->layers.units == 1) {
+    if (output == TD_SOFTMAX && c->layers.units == 1) {
         return "softmax of one unit is always 1";
     }
     if (output == TD_SOFTMAX && task == TD__TASK_LABELS) {
@@ -21,12 +21,12 @@ static const char *contradiction(td__case *of) {
     }
     if (td__is_crossentropy(train->objective.loss) && !train->objective.options.from_logits &&
         (range.low < 0 || range.high > 1)) {
-        return td__say(of, "%s takes probabilities, and %s puts out other numbers",
+        return td__say(c, "%s takes probabilities, and %s puts out other numbers",
                        td_loss_name(train->objective.loss), name);
     }
-    if (task == TD__TASK_VALUES && td__labels_beyond(of) && !td__labels_are_signs(of)) {
-        return td__say(of, "labels go from %.4g to %.4g, and %s puts out nothing %s",
-                       of->facts.labels.all.minimum, of->facts.labels.all.maximum, name,
+    if (task == TD__TASK_VALUES && td__labels_beyond(c) && !td__labels_are_signs(c)) {
+        return td__say(c, "labels go from %.4g to %.4g, and %s puts out nothing %s",
+                       c->facts.labels.all.minimum, c->facts.labels.all.maximum, name,
                        range.low == 0 && range.high > 1 ? "below 0"
                        : range.low == 0                 ? "outside of 0 to 1"
                                                         : "outside of -1 to 1");
@@ -35,19 +35,19 @@ static const char *contradiction(td__case *of) {
 }
 
 /* Why it is often wrong. */
-static const char *doubt(td__case *of) {
-    const td__train_spec *train = &of->experiment->train;
-    td_activation output = of->layers.output;
+static const char *doubt(td__case *c) {
+    const td__train_spec *train = &c->experiment->train;
+    td_activation output = c->layers.output;
     bool categories = train->objective.loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
                       train->objective.loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    if (categories && output == TD_SIGMOID && of->layers.units > 1) {
+    if (categories && output == TD_SIGMOID && c->layers.units > 1) {
         return "classes exclude each other, and sigmoid lets every output be 1";
     }
-    if (of->facts.task.kind == TD__TASK_VALUES && output == TD_EXPONENTIAL) {
+    if (c->facts.task.kind == TD__TASK_VALUES && output == TD_EXPONENTIAL) {
         return "exp of a sum leaves the range of floats soon";
     }
-    if (of->facts.task.kind == TD__TASK_VALUES &&
-        (output == TD_SOFTMAX || (output == TD_SIGMOID && !td__labels_beyond(of)))) {
+    if (c->facts.task.kind == TD__TASK_VALUES &&
+        (output == TD_SOFTMAX || (output == TD_SIGMOID && !td__labels_beyond(c)))) {
         return "values rarely are probabilities";
     }
     if (train->objective.options.from_logits && output == TD_RELU) {
@@ -56,97 +56,97 @@ static const char *doubt(td__case *of) {
     return NULL;
 }
 
-static void add(td__case *of, td__strength strength, ptrdiff_t layer, const char *why) {
-    td__suspicion *s = td__suspect(of, strength, layer, td__head_text(of));
-    td__because(s, NULL, 0, (double)of->layers.units, why);
-    td__edit_head(of, s);
-    if (s && of->layers.output == TD_EXPONENTIAL && !of->baseline.origin.cause) {
-        td__origin *origin = td__origin_new(of);
+static void add(td__case *c, td__strength strength, ptrdiff_t layer, const char *why) {
+    td__suspicion *s = td__suspect(c, strength, layer, td__head_text(c));
+    td__because(s, NULL, 0, (double)c->layers.units, why);
+    td__edit_head(c, s);
+    if (s && c->layers.output == TD_EXPONENTIAL && !c->baseline.origin.cause) {
+        td__origin *origin = td__origin_new(c);
         if (origin) { /* where it will come from */
             origin->cause = "layer";
-            origin->layer = of->layers.output_layer;
+            origin->layer = c->layers.output_layer;
             s->origin = origin;
         }
     }
-    if (s && td__is_crossentropy(of->experiment->train.objective.loss) &&
-        of->layers.output == TD_RELU) {
+    if (s && td__is_crossentropy(c->experiment->train.objective.loss) &&
+        c->layers.output == TD_RELU) {
         /* A row whose outputs are all 0 is divided by its sum. */
         static const td__origin division = {
             .cause = "loss", .layer = -1, .parameter = -1, .row = -1};
-        s->origin = of->baseline.origin.cause ? &of->baseline.origin : &division;
+        s->origin = c->baseline.origin.cause ? &c->baseline.origin : &division;
     }
 }
 
 /* Whether targets of a regression lie where the activation cannot get to. */
-static bool is_beyond(const td__case *of, const char *activation) {
-    double low = td__loop_number(of, "target", "minimum");
-    double high = td__loop_number(of, "target", "maximum"), margin = 0.01 * (high - low);
+static bool is_beyond(const td__case *c, const char *activation) {
+    double low = td__loop_number(c, "target", "minimum");
+    double high = td__loop_number(c, "target", "maximum"), margin = 0.01 * (high - low);
     bool relu = !strcmp(activation, "relu"), tanh = !strcmp(activation, "tanh");
     bool unit = !strcmp(activation, "sigmoid") || !strcmp(activation, "softmax");
     return ((relu || unit) && low < -margin) || (unit && high > 1 + margin) ||
            (tanh && (low < -1 - margin || high > 1 + margin));
 }
 
-static void find_wrong_output_activation_in_loop(td__case *of) {
-    const char *loss = td__loop_text(of, "head", "loss"), *why = NULL;
-    const char *activation = td__loop_text(of, "head", "activation");
+static void find_wrong_output_activation_in_loop(td__case *c) {
+    const char *loss = td__loop_text(c, "head", "loss"), *why = NULL;
+    const char *activation = td__loop_text(c, "head", "activation");
     td_confidence confidence = TD_SURE;
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
-    if (td__loop_number(of, "head", "rank") > 1 && td__loop_number(of, "head", "axis") == 0) {
+    if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
         why = "softmax goes along the first axis: over the examples of a batch, not over classes";
-    } else if (!strcmp(activation, "softmax") && td__loop_number(of, "head", "units") == 1) {
+    } else if (!strcmp(activation, "softmax") && td__loop_number(c, "head", "units") == 1) {
         why = "softmax of one unit is always 1";
     } else if (probabilities && (!strcmp(activation, "relu") || !strcmp(activation, "tanh"))) {
-        why = td__say(of, "the cross-entropy takes probabilities, and %s puts out other numbers",
+        why = td__say(c, "the cross-entropy takes probabilities, and %s puts out other numbers",
                       activation);
     } else if (categories && !strcmp(activation, "sigmoid") &&
-               td__loop_number(of, "head", "units") > 2) {
+               td__loop_number(c, "head", "units") > 2) {
         why = "classes exclude each other, and sigmoid lets every output be 1";
         confidence = TD_LIKELY;
     } else if (!strcmp(loss, "cross_entropy") && !strcmp(activation, "relu")) {
         why =
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
-    } else if (values && is_beyond(of, activation)) {
-        why = td__say(of, "targets go from %.4g to %.4g, and %s cannot put that out",
-                      td__loop_number(of, "target", "minimum"),
-                      td__loop_number(of, "target", "maximum"), activation);
+    } else if (values && is_beyond(c, activation)) {
+        why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
+                      td__loop_number(c, "target", "minimum"),
+                      td__loop_number(c, "target", "maximum"), activation);
     }
     if (why) {
         td__suspicion *s =
-            td__loop_error(of, confidence, td__loop_head_layer(of), 1,
+            td__loop_error(c, confidence, td__loop_head_layer(c), 1,
                            values ? "no activation after the last layer"
                                   : "softmax over axis 1, and no other activation before the loss");
         td__because(s, NULL, 1, 0, why);
     }
 }
 
-static void find_wrong_output_activation(td__case *of) {
-    if (of->loop) {
-        find_wrong_output_activation_in_loop(of);
+static void find_wrong_output_activation(td__case *c) {
+    if (c->loop) {
+        find_wrong_output_activation_in_loop(c);
         return;
     }
-    const td__layers *layers = &of->layers;
-    if (!of->known || layers->last < 0) {
+    const td__layers *layers = &c->layers;
+    if (!c->known || layers->last < 0) {
         return;
     }
-    const char *why = contradiction(of);
-    const char *maybe = why ? NULL : doubt(of);
+    const char *why = contradiction(c);
+    const char *maybe = why ? NULL : doubt(c);
     const td__layer_facts *last = &layers->items[layers->last];
     if (why) {
-        add(of, TD__CONTRADICTION, layers->output_layer, why);
+        add(c, TD__CONTRADICTION, layers->output_layer, why);
     } else if (maybe) {
-        add(of, TD__STRUCTURE, layers->output_layer, maybe);
+        add(c, TD__STRUCTURE, layers->output_layer, maybe);
     } else if (layers->output_layer != layers->last && last->activation != TD_LINEAR &&
                layers->output == TD_SOFTMAX) {
-        td__suspicion *s = td__suspect(of, TD__STRUCTURE, layers->last, "activation: linear");
+        td__suspicion *s = td__suspect(c, TD__STRUCTURE, layers->last, "activation: linear");
         td__because(s, NULL, 0, 0,
-                    td__say(of, "%s before softmax: scores are cut before they are compared",
+                    td__say(c, "%s before softmax: scores are cut before they are compared",
                             td_activation_name(last->activation)));
-        td__edit_layer(of, s, layers->last, "activation", "linear");
+        td__edit_layer(c, s, layers->last, "activation", "linear");
     }
 }
 
@@ -165,5 +165,5 @@ const td__rule td__rule_wrong_output_activation = {
                 TD__NAN_LOSS | TD__INF_LOSS | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
-    .look = find_wrong_output_activation,
+    .find = find_wrong_output_activation,
 };

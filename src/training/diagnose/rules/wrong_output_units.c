@@ -1,18 +1,18 @@
 #include "diagnose/head.h"
 
-static void find_wrong_output_units(td__case *of) {
-    if (!of->known || of->layers.last < 0 || of->facts.task.kind != TD__TASK_CLASSES ||
-        of->layers.units >= of->facts.task.classes) {
+static void find_wrong_output_units(td__case *c) {
+    if (!c->known || c->layers.last < 0 || c->facts.task.kind != TD__TASK_CLASSES ||
+        c->layers.units >= c->facts.task.classes) {
         return;
     }
     td__suspicion *s = td__suspect(
-        of, TD__CONTRADICTION, of->layers.last,
-        td__say(of, "units: %lld, %s", (long long)of->facts.task.classes, td__head_text(of)));
-    td__because(s, NULL, 0, (double)of->layers.units,
-                td__say(of, "%lld classes, and the last layer has %lld unit%s",
-                        (long long)of->facts.task.classes, (long long)of->layers.units,
-                        of->layers.units == 1 ? "" : "s"));
-    td__edit_head(of, s);
+        c, TD__CONTRADICTION, c->layers.last,
+        td__say(c, "units: %lld, %s", (long long)c->facts.task.classes, td__head_text(c)));
+    td__because(s, NULL, 0, (double)c->layers.units,
+                td__say(c, "%lld classes, and the last layer has %lld unit%s",
+                        (long long)c->facts.task.classes, (long long)c->layers.units,
+                        c->layers.units == 1 ? "" : "s"));
+    td__edit_head(c, s);
 }
 
 const td__rule td__rule_wrong_output_units = {
@@ -27,5 +27,5 @@ const td__rule td__rule_wrong_output_units = {
                 TD__CONSTANT_OUTPUT | TD__HUGE_LOSS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS,
     .one_output = true,
     .needs = TD__NEEDS_EXPERIMENT,
-    .look = find_wrong_output_units,
+    .find = find_wrong_output_units,
 };

@@ -4,17 +4,17 @@
 
 #define SHARE 0.9
 
-static void find_zero_gradient(td__case *of) {
+static void find_zero_gradient(td__case *c) {
     const td_run_signal *signal;
-    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_GRADIENT, &at));) {
-        const td__series *norm = td__series_of(of->history, signal->name, "norm");
+    for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_GRADIENT, &at));) {
+        const td__series *norm = td__series_of(c->history, signal->name, "norm");
         size_t zeros = 0;
         for (size_t i = 0; i < norm->count; i++) {
             zeros += norm->points[i].high == 0;
         }
         if (norm->count >= 3 && (double)zeros >= SHARE * (double)norm->count) {
-            td__found(of, signal->info->layer, signal->first_step, signal->name, 0,
-                      td__say(of, "the gradient of %s.%s is 0 in %zu of %zu records",
+            td__found(c, signal->info->layer, signal->first_step, signal->name, 0,
+                      td__say(c, "the gradient of %s.%s is 0 in %zu of %zu records",
                               signal->info->layer, signal->info->parameter, zeros, norm->count));
             return;
         }
@@ -31,6 +31,6 @@ const td__rule td__rule_zero_gradient = {
              .remedy = ""},
     .symptom = TD__INDEX_ZERO_GRADIENT,
     .needs = TD__NEEDS_GRADIENTS,
-    .look = find_zero_gradient,
+    .find = find_zero_gradient,
     .after = true,
 };

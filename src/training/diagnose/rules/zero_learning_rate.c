@@ -4,14 +4,14 @@
 
 enum { MOST_GROUPS = 256, LONG = 100 };
 
-static void find_zero_learning_rate(td__case *of) {
+static void find_zero_learning_rate(td__case *c) {
     int first = -1, groups = 0;
     double zeros = 0, updates = 0;
     bool never = false;
     for (int i = 0; i < MOST_GROUPS; i++) {
         char fact[32];
         (void)snprintf(fact, sizeof fact, "zero_rate_%d", i);
-        double all = td__loop_number(of, fact, "of"), last = td__loop_number(of, fact, "in_a_row");
+        double all = td__loop_number(c, fact, "of"), last = td__loop_number(c, fact, "in_a_row");
         bool always = all >= 2 && last == all;
         if (!always && !(last >= LONG && 4 * last >= all)) {
             continue;
@@ -25,10 +25,10 @@ static void find_zero_learning_rate(td__case *of) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(of, never ? TD_SURE : TD_LIKELY, NULL, (int64_t)(updates - zeros) + 1,
+        td__loop_error(c, never ? TD_SURE : TD_LIKELY, NULL, (int64_t)(updates - zeros) + 1,
                        "a rate above 0, or requires_grad_(False) for what is to stay");
     td__because(s, "learning_rate", s ? s->since : 1, 0,
-                td__say(of, "the rate of group %d%s is 0 in the last %.0f of %.0f updates", first,
+                td__say(c, "the rate of group %d%s is 0 in the last %.0f of %.0f updates", first,
                         groups > 1 ? " and others" : "", zeros, updates));
 }
 
@@ -43,6 +43,6 @@ const td__rule td__rule_zero_learning_rate = {
     .title = "learning rate 0",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
     .needs = TD__NEEDS_LOOP,
-    .look = find_zero_learning_rate,
+    .find = find_zero_learning_rate,
     .after = true,
 };
