@@ -19,16 +19,10 @@ typedef struct command {
 
 extern const command command_train, command_predict, command_weights, command_gradients,
     command_inspect, command_runs, command_show, command_export, command_push, command_compare,
-<<<<<<< HEAD
-    command_view, command_report, command_diagnose, command_replay, command_check, command_layers,
-    command_losses, command_metrics, command_optimizers, command_schedules, command_initializers,
-    command_activations, command_sql, command_assert, command_mcp, command_demo, command_evaluate,
-    command_init, command_origin, command_diff, command_pull;
-=======
     command_view, command_report, command_diagnose, command_replay, command_check, command_list,
     command_sql, command_assert, command_mcp, command_demo, command_evaluate, command_init,
-    command_origin, command_diff, command_tag, command_note, command_rename, command_rm;
->>>>>>> main
+    command_origin, command_diff, command_tag, command_note, command_rename, command_rm,
+    command_pull;
 
 /* "tapedeck: " and the text, to stderr; returns status. */
 int fail(int status, const char *format, ...) TD_PRINTF(2, 3);

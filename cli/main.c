@@ -11,23 +11,12 @@
 
 /* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
-<<<<<<< HEAD
-    &command_demo,      &command_init,         &command_train,       &command_predict,
-    &command_evaluate,  &command_gradients,    &command_weights,     &command_inspect,
-    &command_runs,      &command_show,         &command_export,      &command_push,
-    &command_pull,      &command_compare,      &command_replay,      &command_origin,
-    &command_diff,      &command_sql,          &command_assert,      &command_mcp,
-    &command_view,      &command_report,       &command_diagnose,    &command_check,
-    &command_layers,    &command_losses,       &command_metrics,     &command_optimizers,
-    &command_schedules, &command_initializers, &command_activations,
-=======
-    &command_demo,    &command_init,    &command_check,   &command_train,    &command_replay,
-    &command_runs,    &command_show,    &command_view,    &command_diagnose, &command_compare,
-    &command_diff,    &command_origin,  &command_report,  &command_tag,      &command_note,
-    &command_rename,  &command_rm,      &command_export,  &command_push,     &command_sql,
-    &command_assert,  &command_mcp,     &command_predict, &command_evaluate, &command_gradients,
-    &command_inspect, &command_weights, &command_list,
->>>>>>> main
+    &command_demo,      &command_init,    &command_check,   &command_train,    &command_replay,
+    &command_runs,      &command_show,    &command_view,    &command_diagnose, &command_compare,
+    &command_diff,      &command_origin,  &command_report,  &command_tag,      &command_note,
+    &command_rename,    &command_rm,      &command_export,  &command_push,     &command_pull,
+    &command_sql,       &command_assert,  &command_mcp,     &command_predict,  &command_evaluate,
+    &command_gradients, &command_inspect, &command_weights, &command_list,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

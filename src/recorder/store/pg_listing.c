@@ -20,9 +20,11 @@ static const struct {
     td__source source;
     const char *sql;
 } prefetched[PREFETCHED] = {
-    [NOTES] = {TD__RUN_NOTES,
-               "SELECT n.run, n.key, n.value FROM tapedeck.note n WHERE n.kind = 'run' AND n.run IN"
-               " (SELECT r.id" OF_RUNS ") ORDER BY n.run, n.key COLLATE \"C\""},
+    [NOTES] =
+        {TD__RUN_NOTES,
+         "SELECT DISTINCT ON (n.run, n.key COLLATE \"C\") n.run, n.key, n.value"
+         " FROM tapedeck.note n WHERE n.kind IN ('run', 'remark') AND n.run IN (SELECT r.id" OF_RUNS
+         ") ORDER BY n.run, n.key COLLATE \"C\", n.kind"},
     [SETTINGS] =
         {TD__EXPERIMENT,
          "SELECT n.run, n.key, n.value FROM tapedeck.note n WHERE n.kind = 'experiment' AND"

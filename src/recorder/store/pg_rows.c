@@ -130,10 +130,13 @@ static void select_table(rows *r) {
         "SELECT g.name, g.kind, g.better, s.last_step, s.last, s.least_step, s.least,"
         " s.greatest_step, s.greatest FROM tapedeck.summary s JOIN tapedeck.signal g"
         " ON g.run = s.run AND g.id = s.signal WHERE s.run = $1 ORDER BY g.id";
+    static const char *const notes = /* what people say of it stands before what its deck said */
+        "SELECT DISTINCT ON (key COLLATE \"C\") key, value FROM tapedeck.note WHERE run = $1"
+        " AND kind IN ('run', 'remark') ORDER BY key COLLATE \"C\", kind";
     const td__pg_table *table =
         table_of(r->query.source == TD__SUMMARIES ? TD__ALL_SUMMARIES : r->query.source);
-    if (!table) {
-        (void)snprintf(r->sql, sizeof r->sql, "%s", metrics);
+    if (!table || r->query.source == TD__RUN_NOTES) {
+        (void)snprintf(r->sql, sizeof r->sql, "%s", table ? notes : metrics);
         return;
     }
     (void)snprintf(r->sql, sizeof r->sql,

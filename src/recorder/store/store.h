@@ -208,4 +208,10 @@ const char *td__listing_part(const td__listing *listing, size_t index, size_t pa
 TD_NODISCARD td_status td__listing_store(td__listing *listing, size_t index, td__store **store,
                                          td_error *error);
 
+/* A note that people keep with the run URL#NAME, which sending the run again leaves. TD_NOT_FOUND. */
+TD_NODISCARD td_status td__pg_remark(const char *place, const char *key, const char *value,
+                                     td_error *error);
+/* All of the run. TD_BUSY while it is written. */
+TD_NODISCARD td_status td__pg_remove(const char *place, td_error *error);
+
 #endif

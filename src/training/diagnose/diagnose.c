@@ -193,19 +193,12 @@ static td_status diagnose(td__case *c, const char *run, const td_diagnose_option
         return error && error->status ? error->status : TD_IO;
     }
     td_run_info info = {.size = sizeof info};
-<<<<<<< HEAD
-    td_run_about(of->history->run, &info);
-    char files[PATH_MAX];
-    bool here = td_run_files(of->history->run, files, sizeof files, NULL) == TD_OK;
-    of->folder = td__keep(of, here ? files : info.folder);
-    of->path = td__say(of, "%s/experiment.yaml", of->folder);
-    td__loop_read(of);
-=======
     td_run_about(c->history->run, &info);
-    c->folder = td__keep(c, info.folder);
-    c->path = td__say(c, "%s/experiment.yaml", info.folder);
+    char files[PATH_MAX];
+    bool here = td_run_files(c->history->run, files, sizeof files, NULL) == TD_OK;
+    c->folder = td__keep(c, here ? files : info.folder);
+    c->path = td__say(c, "%s/experiment.yaml", c->folder);
     td__loop_read(c);
->>>>>>> main
     if (!info.events) {
         open_experiment(c);
     }
