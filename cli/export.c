@@ -3,6 +3,8 @@
 #include "options.h"
 #include "reading.h"
 
+#include <string.h>
+
 static const char help[] =
     "tapedeck export RUN --to csv|npy|npz|tensorboard|sqlite|png [OPTION…]\n"
     "\n"
@@ -50,6 +52,13 @@ static int run_export(int count, char **arguments) {
     }
     if (count != 1 || !e.to) {
         return misuse(&command_export, "expected RUN and --to FORMAT");
+    }
+    size_t length = strlen(e.to);
+    if (length > 8 && strcmp(e.to + length - 8, ".parquet") == 0) {
+        return misuse(&command_export,
+                      "Parquet files are written by the Python package with pyarrow: "
+                      "python -m tapedeck export %s --to %s",
+                      arguments[0], e.to);
     }
     e.form = form ? (td_form)td_form_find(form) : 0;
     if (form && !e.form) {

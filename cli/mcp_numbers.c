@@ -127,12 +127,8 @@ static json_t *series_of(td_run *run, const td_run_signal *signal, const char *s
     return made;
 }
 
-json_t *mcp_series(const char *folder, const json_t *arguments, td_error *error) {
+json_t *mcp_series_of(td_run *run, const json_t *arguments, td_error *error) {
     enum { MAX_SERIES = 20 };
-    td_run *run = mcp_open_run(folder, mcp_text(arguments, "run", ""), error);
-    if (!run) {
-        return NULL;
-    }
     const char *what = mcp_text(arguments, "signals", "*");
     const char *statistic = mcp_text(arguments, "statistic", NULL);
     json_t *list = json_array();
@@ -150,7 +146,6 @@ json_t *mcp_series(const char *folder, const json_t *arguments, td_error *error)
             (void)json_array_append_new(list, series_of(run, signal, statistic_name, arguments));
         }
     }
-    td_run_close(run);
     if (json_array_size(list) == 0) {
         json_decref(list);
         td_error_set(error, TD_NOT_FOUND,
@@ -158,6 +153,13 @@ json_t *mcp_series(const char *folder, const json_t *arguments, td_error *error)
         return NULL;
     }
     return json_pack("{s:o, s:I}", "series", list, "signals_left_out", (json_int_t)left_out);
+}
+
+json_t *mcp_series(const char *folder, const json_t *arguments, td_error *error) {
+    td_run *run = mcp_open_run(folder, mcp_text(arguments, "run", ""), error);
+    json_t *made = run ? mcp_series_of(run, arguments, error) : NULL;
+    td_run_close(run);
+    return made;
 }
 
 static int by_position(const void *a, const void *b) {

@@ -95,5 +95,20 @@ const mcp_tool mcp_tools[] = {
      ",\"what\":{\"type\":\"string\",\"enum\":[\"nan\",\"inf\",\"spike\"],\"description\":"
      "\"default: the first loss that is NaN or infinite\"}",
      "[\"run\"]", mcp_origin},
+    {"replay", "Execute steps again",
+     "Executes steps of a run of `tapedeck train` again, from the nearest checkpoint, on the same "
+     "batches and for at "
+     "most a minute, and answers with signals that were not recorded the first time (a statistic "
+     "of each, as series "
+     "has them) and whether the steps were the same as then, bit for bit. The run is only read.",
+     RUN_PROPERTY
+     ",\"first\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000000,\"description\":"
+     "\"step\"},\"last\":{"
+     "\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000000,\"description\":\"step; default "
+     "first\"},\"signals\":{\"type\":\"string\",\"description\":\"names or globs, separated by "
+     "commas: conv2.*; "
+     "without it steps are only compared\"},\"statistic\":{\"type\":\"string\",\"enum\":" STATISTICS
+     ",\"description\":\"default norm\"}",
+     "[\"run\",\"first\"]", mcp_replay},
 };
 const size_t mcp_tool_count = sizeof mcp_tools / sizeof *mcp_tools;

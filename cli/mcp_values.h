@@ -24,9 +24,12 @@ bool mcp_find_run(const char *folder, const char *name, char path[MCP_MAX_PATH],
 td_run *mcp_open_run(const char *folder, const char *name, td_error *error);
 void mcp_put_info(json_t *object, const td_run_info *info);
 
-/* The tools' answers, as mcp_tool has them: mcp_runs.c, mcp_numbers.c, mcp_verdicts.c. */
+/* What the tool series answers, of a run that is open. */
+json_t *mcp_series_of(td_run *run, const json_t *arguments, td_error *error);
+
+/* The tools' answers, as mcp_tool has them: mcp_runs.c, mcp_numbers.c, mcp_verdicts.c, mcp_replay.c. */
 typedef json_t *mcp_answer(const char *folder, const json_t *arguments, td_error *error);
 mcp_answer mcp_list_runs, mcp_describe_run, mcp_query, mcp_series, mcp_layers, mcp_compare_runs,
-    mcp_diagnose_run, mcp_assert_run, mcp_origin;
+    mcp_diagnose_run, mcp_assert_run, mcp_origin, mcp_replay;
 
 #endif

@@ -30,6 +30,7 @@ static const char help[] =
     "  --when EXPR       only steps in which this holds: 'loss > 3'\n"
     "  --history N       with --when: also the N steps before\n"
     "  --until EXPR      end with the first step in which this holds\n"
+    "  --dry-run         only print what it would cost\n"
     "  --json            the result as a JSON object\n"
     "  --quiet           say nothing but errors\n"
     "\n"
@@ -45,7 +46,7 @@ static const char help[] =
 
 typedef struct settings {
     const char *steps, *record, *form, *to, *out, *when, *until, *history;
-    bool json, quiet;
+    bool json, quiet, dry_run;
 } settings;
 
 /* "A..B", "A-B" or "A". */
@@ -80,11 +81,23 @@ static uint32_t parse_forms(const char *text) {
     return forms;
 }
 
+static void print_json_plan(const td_replay_plan *plan) {
+    printf("{\"checkpoint\":%lld,\"first\":%lld,\"last\":%lld,\"steps\":%lld,\"seconds\":",
+           (long long)plan->checkpoint, (long long)plan->first, (long long)plan->last,
+           (long long)plan->steps);
+    print_json_number(plan->seconds);
+    printf(",\"bytes\":%lld}\n", (long long)plan->bytes);
+}
+
+/* Also whether the replay goes on. */
 static bool print_plan(void *user, const td_replay_plan *plan) {
     const settings *s = user;
     char from[64] = "the beginning", seconds[64] = "", bytes[64] = "";
+    if (s->json && s->dry_run) {
+        print_json_plan(plan);
+    }
     if (s->quiet || s->json) {
-        return true;
+        return !s->dry_run;
     }
     if (plan->checkpoint) {
         (void)snprintf(from, sizeof from, "the checkpoint of step %lld",
@@ -99,7 +112,7 @@ static bool print_plan(void *user, const td_replay_plan *plan) {
     printf("from %s: %lld step%s%s%s\n", from, (long long)plan->steps, plural(plan->steps), seconds,
            bytes);
     (void)fflush(stdout);
-    return true;
+    return !s->dry_run;
 }
 
 static void print_result(const td_replay_result *result) {
@@ -143,11 +156,12 @@ static void print_json_result(const td_replay_result *result) {
 static int run_replay(int count, char **arguments) {
     settings s = {0};
     const option options[] = {
-        {.name = "steps", .text = &s.steps}, {.name = "record", .text = &s.record},
-        {.name = "form", .text = &s.form},   {.name = "to", .text = &s.to},
-        {.name = "out", .text = &s.out},     {.name = "when", .text = &s.when},
-        {.name = "until", .text = &s.until}, {.name = "history", .text = &s.history},
-        {.name = "json", .flag = &s.json},   {.name = "quiet", .flag = &s.quiet},
+        {.name = "steps", .text = &s.steps},     {.name = "record", .text = &s.record},
+        {.name = "form", .text = &s.form},       {.name = "to", .text = &s.to},
+        {.name = "out", .text = &s.out},         {.name = "when", .text = &s.when},
+        {.name = "until", .text = &s.until},     {.name = "history", .text = &s.history},
+        {.name = "json", .flag = &s.json},       {.name = "quiet", .flag = &s.quiet},
+        {.name = "dry-run", .flag = &s.dry_run},
     };
     if (!parse_options(&command_replay, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -179,6 +193,9 @@ static int run_replay(int count, char **arguments) {
     td_replay_result result = {.size = sizeof result};
     td_error error = {0};
     td_status status = td_replay_run(arguments[0], &how, &result, &error);
+    if (status == TD_INTERRUPTED && s.dry_run) {
+        return EXIT_GOOD;
+    }
     if (status) {
         return fail(EXIT_BAD, "%s", error.text);
     }

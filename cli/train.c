@@ -5,6 +5,7 @@
 #include "terminal.h"
 
 #include "tapedeck/diagnose.h"
+#include "tapedeck/group.h"
 #include "tapedeck/replay.h"
 #include "tapedeck/train.h"
 
@@ -69,6 +70,13 @@ static void handle_interrupt(int number) {
     signal(number, SIG_DFL);
 }
 
+/* The processes that mpirun or srun started; NULL: this one alone. */
+static td_group *group;
+
+static bool is_first(void) {
+    return !group || td_group_rank(group) == 0;
+}
+
 typedef struct settings {
     const char *set[MAX_VALUES];
     size_t set_count;
@@ -125,6 +133,17 @@ static int run_training(td_trainer *trainer, report_style style) {
     terminal_clear();
     for (int i = 0; i < STOPPING; i++) {
         signal(stopping[i], SIG_DFL);
+    }
+    if (!is_first()) {
+        return status == TD_OK            ? EXIT_GOOD
+               : status == TD_INTERRUPTED ? EXIT_STOPPED
+               : status == TD_INCOMPLETE  ? EXIT_INCOMPLETE
+                                          : EXIT_BAD;
+    }
+    if (group && td_group_status(group, NULL) && td_trainer_steps(trainer) > 0) {
+        char hint[COMMAND];
+        suggest_command(hint, sizeof hint, "tapedeck train --resume", td_trainer_folder(trainer));
+        return fail(EXIT_BAD, "%s; go on with: %s", error.text, hint);
     }
     if (status == TD_INTERRUPTED) {
         char hint[COMMAND];
@@ -253,7 +272,10 @@ static void check_first(const char *path, td_trainer *trainer) {
     td_diagnosis_destroy(diagnosis);
 }
 
-static int run_experiment(td_experiment *experiment, const char *path, const settings *s) {
+static int run_experiment(td_experiment *experiment, const char *path, const settings *given) {
+    settings first = *given, *s = &first;
+    s->quiet |= !is_first();
+    s->json &= is_first();
     report_style style = style_of(s);
     td_monitor *monitor = td_monitor_create(experiment, s->quiet ? NULL : print_remark, NULL);
     if (!monitor) {
@@ -268,8 +290,9 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
                                   .progress = report_progress,
                                   .user = &style,
                                   .remark = s->quiet ? NULL : print_remark,
-                                  .observer = td_monitor_observer(monitor),
-                                  .read_first = s->dry_run};
+                                  .observer = is_first() ? td_monitor_observer(monitor) : NULL,
+                                  .read_first = s->dry_run,
+                                  .group = group};
     td_error error = {0};
     td_trainer *trainer =
         *s->from ? td_replay_branch(s->from, s->from_step, experiment, &options, &error)
@@ -280,12 +303,17 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
     print_held();
     int status = EXIT_GOOD;
     if (!trainer) {
-        status = fail(EXIT_USAGE, "%s", error.text);
+        status = is_first() ? fail(EXIT_USAGE, "%s", error.text) : EXIT_USAGE;
+        if (group) {
+            td_group_fail(group, error.text);
+        }
     } else if (s->dry_run) {
-        report_plan(trainer, s->json);
+        if (is_first()) {
+            report_plan(trainer, s->json);
+        }
     } else {
         status = run_training(trainer, style);
-        store_findings(monitor, td_trainer_folder(trainer), s->quiet);
+        store_findings(monitor, is_first() ? td_trainer_folder(trainer) : NULL, s->quiet);
     }
     td_trainer_destroy(trainer);
     td_monitor_destroy(monitor);
@@ -303,6 +331,24 @@ static bool parse_from(const char *text, settings *s) {
     }
     (void)snprintf(s->from, sizeof s->from, "%.*s", (int)(at - text), text);
     return whole_number(at + 1, &s->from_step) && s->from_step > 0;
+}
+
+static int read_and_run(const char *path, const settings *s) {
+    td_experiment_options reading = {.size = sizeof reading,
+                                     .set = s->set,
+                                     .set_count = s->set_count,
+                                     .problem = is_first() ? print_problem : NULL};
+    td_error error = {0};
+    td_experiment *experiment = td_experiment_read(path, &reading, &error);
+    if (!experiment) {
+        if (group) {
+            td_group_fail(group, error.text);
+        }
+        return EXIT_USAGE;
+    }
+    int status = run_experiment(experiment, path, s);
+    td_experiment_destroy(experiment);
+    return status;
 }
 
 static int run_train(int count, char **arguments) {
@@ -333,14 +379,13 @@ static int run_train(int count, char **arguments) {
     } else if (count != 1) {
         return misuse(&command_train, "expected one experiment file");
     }
-    td_experiment_options reading = {
-        .size = sizeof reading, .set = s.set, .set_count = s.set_count, .problem = print_problem};
-    td_experiment *experiment = td_experiment_read(*own ? own : arguments[0], &reading, NULL);
-    if (!experiment) {
-        return EXIT_USAGE;
+    td_error error = {0};
+    group = td_group_is_launched() ? td_group_open(NULL, &error) : NULL;
+    if (error.status) {
+        return fail(EXIT_BAD, "%s", error.text);
     }
-    int status = run_experiment(experiment, *own ? own : arguments[0], &s);
-    td_experiment_destroy(experiment);
+    int status = read_and_run(*own ? own : arguments[0], &s);
+    td_group_close(group);
     return status;
 }
 

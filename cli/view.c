@@ -29,8 +29,8 @@ static const char help[] =
     "sent\n"
     "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
     "  --no-open    do not open a browser\n"
-    "  --write      tags, notes, stars and the archive, which the page then offers, are kept in "
-    "the runs\n"
+    "  --write      tags, notes, stars, the archive and records of steps that are executed again,\n"
+    "               which the page then offers, are kept in the runs\n"
     "\n"
     "Examples\n"
     "  tapedeck view\n"
@@ -131,6 +131,12 @@ static int run_view(int count, char **arguments) {
         return misuse(&command_view, "--port is a number from 0 to 65535");
     }
     options.port = any_port ? TD_ANY_PORT : (int)number;
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length > 0) { /* it executes steps for the pages */
+        program[length] = 0;
+        options.program = program;
+    }
     return serve_folder(store ? store : count ? arguments[0] : "runs", &options, !no_open);
 }
 

@@ -23,10 +23,17 @@ install(CODE "
 # --- the library ---
 install(TARGETS tapedeck EXPORT tapedeck
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
-if(plugins)
-    set_target_properties(${plugins} PROPERTIES INSTALL_RPATH "$ORIGIN")
-    install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
-endif()
+# Those of an MPI are packages of their own: nobody needs both, and most need none.
+set(TD_MPI_COMPONENTS "")
+foreach(plugin IN LISTS plugins)
+    set(component library)
+    if(plugin MATCHES "^tapedeck_mpi-(.*)$")
+        set(component mpi_${CMAKE_MATCH_1})
+        list(APPEND TD_MPI_COMPONENTS ${CMAKE_MATCH_1})
+    endif()
+    set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
+endforeach()
 
 # --- what programs are built with: headers, the static library, find_package, pkg-config ---
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tapedeck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
@@ -119,4 +126,14 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libsqlite3-dev, libpng-dev, libtu
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapedeck)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libtapedeck0 (= ${PROJECT_VERSION}), libc6")
+foreach(mpi IN LISTS TD_MPI_COMPONENTS)
+    string(TOUPPER ${mpi} name)
+    list(APPEND CPACK_COMPONENTS_ALL mpi_${mpi})
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_NAME libtapedeck-mpi-${mpi})
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_SECTION libs)
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_SHLIBDEPS ON)
+    set(CPACK_DEBIAN_MPI_${name}_PACKAGE_DEPENDS "libtapedeck0 (= ${PROJECT_VERSION})")
+    install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libtapedeck-mpi-${mpi}
+            RENAME copyright COMPONENT mpi_${mpi})
+endforeach()
 include(CPack)

@@ -81,11 +81,11 @@ function(td_folder_programs prefix library folder)
     set(${prefix}_PROGRAMS ${names} PARENT_SCOPE)
 endfunction()
 
-# td_plugin(NAME [PACKAGE PREFIX=PACKAGE] [ALONE] USES MODULE …): libtapedeck-NAME.so of src/ROOM/NAME/, an
+# td_plugin(NAME [FROM FOLDER] [PACKAGE PREFIX=PACKAGE] [ALONE] USES MODULE …): libtapedeck-NAME.so of src/ROOM/FOLDER/ (NAME/), an
 # optional engine that the library loads when it is needed; built where pkg-config has PACKAGE. It sees what a
 # module sees. ALONE: it does not link the library, which gives it a table of functions.
 function(td_plugin name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "PACKAGE" "USES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "PACKAGE;FROM" "USES")
     set(libraries td_flags m)
     if(arg_PACKAGE)
         string(REGEX MATCH "^(.*)=(.*)$" package ${arg_PACKAGE})
@@ -101,7 +101,10 @@ function(td_plugin name)
         # In a wheel the program has the library within: what a plugin uses of it, it has within as well.
         list(APPEND libraries $<IF:$<BOOL:${SKBUILD}>,tapedeck_internal,tapedeck>)
     endif()
-    set(place ${CMAKE_SOURCE_DIR}/src/${TD_ROOM}/${name})
+    if(NOT arg_FROM)
+        set(arg_FROM ${name})
+    endif()
+    set(place ${CMAKE_SOURCE_DIR}/src/${TD_ROOM}/${arg_FROM})
     td_make_visible(${name} ${place} ${arg_USES})
     file(GLOB sources CONFIGURE_DEPENDS ${place}/*.c)
     add_library(tapedeck_${name} MODULE ${sources})

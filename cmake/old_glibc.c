@@ -1,15 +1,13 @@
 /* A wheel is built for glibc 2.31, by a GCC whose static C++ library was made for a newer one and refers to two
- * names that 2.31 lacks. They stand here. Both are hidden, so on a newer system glibc keeps its own. */
+ * names that 2.31 lacks. They stand here, whatever the headers' version is: a cross compiler has its own headers. Both
+ * are hidden, so on a newer system glibc keeps its own. */
 #include <stdint.h>
 #include <sys/random.h>
 
-#if !__GLIBC_PREREQ(2, 32)
 /* False is always right: there may be other threads. */
 extern char __libc_single_threaded; // NOLINT(bugprone-reserved-identifier)
 char __libc_single_threaded = 0;    // NOLINT(bugprone-reserved-identifier)
-#endif
 
-#if !__GLIBC_PREREQ(2, 36)
 /* For std::random_device, which Tapedeck does not use. */
 uint32_t arc4random(void);
 uint32_t arc4random(void) {
@@ -18,4 +16,3 @@ uint32_t arc4random(void) {
     }
     return value;
 }
-#endif

@@ -21,7 +21,7 @@ run_bench() {
     shift
     case $name,${1-} in
     engine,--debian | predict,--debian) shift ;;
-    engine,* | predict,* | layers,*)
+    engine,* | predict,* | layers,* | cluster,*)
         environment requirements
         export TD_PEERS="$python"
         ;;

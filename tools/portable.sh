@@ -73,14 +73,19 @@ fetch_root() {
     done
 }
 
-# fetch_sources FOLDER PATTERN: the third-party libraries' source packages, with Debian's patches, from the
-# repositories whose release matches PATTERN.
+# fetch_sources FOLDER: the third-party libraries' source packages, with Debian's patches. A mirror may lack the sources of
+# a security update: then that library is the release's without it, which is reported.
 fetch_sources() {
     rm -rf "$1"
     mkdir -p "$1"
-    mirrors | grep "$2" | sed "s,^,deb-src [signed-by=$keyring] ,; s,\$, main," >"$1/sources.list"
-    own_apt "$1" amd64 update &&
-        (cd "$1" && own_apt "$1" amd64 source zlib libpng1.6 libyaml jansson libjpeg-turbo libmicrohttpd sqlite3)
+    mirrors | sed "s,^,deb-src [signed-by=$keyring] ,; s,\$, main," >"$1/sources.list"
+    own_apt "$1" amd64 update >"$1/log" 2>&1 || { cat "$1/log" && return 1; }
+    release=$(mirrors | awk '$2 !~ /-/ { print $2; exit }')
+    for library in zlib libpng1.6 libyaml jansson libjpeg-turbo libmicrohttpd sqlite3; do
+        (cd "$1" && own_apt "$1" amd64 source "$library") >"$1/log" 2>&1 && continue
+        echo "$library is that of $release without its security update, which this mirror has no sources of"
+        (cd "$1" && own_apt "$1" amd64 source "$library/$release") >"$1/log" 2>&1 || { cat "$1/log" && return 1; }
+    done
 }
 
 # compiler CPU ROOT: what cmake/cross.cmake calls, for what is not built by CMake.
@@ -131,9 +136,10 @@ describe() {
         "$3" "$3" "$5" "$1-linux-gnu" "$4" >"$2/usr/lib/$1-linux-gnu/pkgconfig/$3.pc"
 }
 
-# SQLite is one file, which its sources make; its options are those of Debian's that Tapedeck has a use for.
+# SQLite is one file, which its sources make, the same for every processor, by programs of this machine. Its options are
+# those of Debian's that Tapedeck has a use for.
 build_sqlite() {
-    with_configure "$1" "$2" "$3" sqlite3.c --disable-tcl || return 1
+    mkdir -p "$3/build-$1" && (cd "$3/build-$1" && ../configure --disable-tcl && make sqlite3.c) || return 1
     $(compiler "$1" "$2") -O2 -fPIC -DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_COLUMN_METADATA \
         -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_MAX_VARIABLE_NUMBER=250000 \
         -DSQLITE_OMIT_LOAD_EXTENSION -c "$3/build-$1/sqlite3.c" -o "$3/build-$1/sqlite3.o" &&
@@ -165,13 +171,8 @@ portable_root() {
     echo "making $root: glibc of $glibc_release and the libraries, for $1"
     sources=$(mktemp -d)
     quietly fetch_root "$1" "$root" || fail "could not fetch glibc of $glibc_release and Python's headers"
-    fetch_sources "$sources" . >"$sources.log" 2>&1 || {
-        echo "apt cannot fetch every source package from the repositories it is configured with:"
-        grep '^E: ' "$sources.log"
-        echo "taking those of the release without its security updates"
-        quietly fetch_sources "$sources" '^[^ ]* [a-z]*$' || fail "could not fetch the libraries' source packages"
-    }
+    fetch_sources "$sources" || fail "could not fetch the libraries' source packages"
     quietly build_libraries "$1" "$root" "$sources" || fail "could not build the libraries for $1"
-    rm -rf "$sources" "$sources.log"
+    rm -rf "$sources"
     touch "$root/complete"
 }

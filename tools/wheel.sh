@@ -52,6 +52,23 @@ sys.exit(best > float(sys.argv[1]))
 CODE
 }
 
+# demo_within SECONDS: from the wheel alone to what the demo shows, as `pipx run` does it: an environment, the wheel, the
+# program. In processor time, as the machine may be busy.
+demo_within() {
+    "$python" - "$1" "$wheel" "$place" <<'CODE'
+import os, resource, subprocess, sys, time
+limit, wheel, place = sys.argv[1:]
+began = time.monotonic()
+environment = os.path.join(place, "demo")
+subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+subprocess.run([os.path.join(environment, "bin", "pip"), "install", "--quiet", "--no-index", os.path.abspath(wheel)], check=True)
+done = subprocess.run([os.path.join(environment, "bin", "tapedeck"), "demo"], cwd=place, check=True, capture_output=True, text=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(done.stdout, f"{used.ru_utime + used.ru_stime:.1f} s of processor time, {time.monotonic() - began:.1f} s")
+sys.exit("Layer errors" not in done.stdout or used.ru_utime + used.ru_stime > float(limit))
+CODE
+}
+
 # test_wheel: $wheel, of this processor, installed where nothing else is.
 test_wheel() {
     place=$(mktemp -d)
@@ -67,6 +84,7 @@ test_wheel() {
     check "the program in the wheel" "$place/venv/bin/tapedeck" --version
     check "the operators in the wheel" "$place/venv/bin/tapedeck" predict tests/fixtures/models/sklearn/forest_names.onnx \
         tests/fixtures/models/sklearn/forest_names.input.npy --to "$place/predicted.csv" --quiet
+    check "the demo is shown within 10 seconds from the wheel alone" demo_within 10
     check "the package is imported within 50 ms" imports_within 50 "$place/venv/bin/python"
     check "the package in the wheel" env -u PYTHONPATH "$place/venv/bin/python" tests/python/test_deck.py
     check "the wheel's program, used by the package" env -u PYTHONPATH TAPEDECK="$place/venv/bin/tapedeck" \

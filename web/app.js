@@ -5,7 +5,7 @@ import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./so
 import { state, go, link, onstate } from "./state.js";
 import { Time, scrubber } from "./time.js";
 import { runsPage } from "./runs.js";
-import { layersPage } from "./layers.js";
+import { FORMS, layersPage } from "./layers.js";
 import { layerPage } from "./layer.js";
 import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
@@ -16,6 +16,8 @@ import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
 import { ranksPage } from "./ranks.js";
+import { originPage } from "./origin.js";
+import { diffPage } from "./diff.js";
 import { findingCount } from "./verdict.js";
 
 const pages = [
@@ -30,6 +32,8 @@ const pages = [
     findingsPage,
     recorderPage,
     ranksPage,
+    originPage,
+    diffPage,
 ];
 const all = [runsPage, ...pages];
 
@@ -114,7 +118,7 @@ function drawHeader() {
             isReport
                 ? el("span", { class: "quiet" }, ` report${leftOut ? `: ${whole(leftOut)} items found no room` : ""}`)
                 : "",
-            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, " ?"),
+            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, "?"),
         ),
     );
 }
@@ -203,11 +207,30 @@ function marksOf(context) {
     ];
 }
 
+// The layers of the run's models: note `network`, PREFIX.network of a model with a prefix.
+function networksOf(notes) {
+    return Object.entries(notes)
+        .filter(([key]) => /(^|\.)network$/.test(key))
+        .flatMap(([key, text]) => {
+            const prefix = key.slice(0, -"network".length);
+            try {
+                return JSON.parse(text).map((layer) => ({
+                    ...layer,
+                    name: layer.name.startsWith(prefix) ? layer.name : prefix + layer.name,
+                }));
+            } catch {
+                return [];
+            }
+        });
+}
+
 function learn(run) {
-    try {
-        run.network = JSON.parse(run.notes.run.network || "[]");
-    } catch {
-        run.network = [];
+    run.network = networksOf(run.notes.run);
+    for (const signal of run.signals.filter((each) => !each.kind)) {
+        signal.kind = "other";
+        if (!signal.layer && signal.forms & FORMS.histogram) {
+            signal.layer = signal.name; // so it has a page
+        }
     }
     return run;
 }

@@ -29,6 +29,7 @@ const facts = [
     {
         key: "verdict",
         text: "verdict",
+        left: true,
         of: (run) => run.verdict?.cause ?? (run.verdict ? " " : ""),
         show: (run) => badge(run.verdict),
     },
@@ -78,8 +79,14 @@ function metricColumn(name) {
             return metric
                 ? [
                       numeral(metric.last),
-                      " ",
-                      el("small", { title: `best, at step ${whole(metric.bestStep)}` }, numeral(metric.best)),
+                      Object.is(metric.best, metric.last)
+                          ? ""
+                          : el(
+                                "small",
+                                { title: `best, at step ${whole(metric.bestStep)}` },
+                                " ",
+                                numeral(metric.best),
+                            ),
                   ]
                 : "–";
         },
@@ -164,15 +171,15 @@ export function findColumn(columns, name) {
     );
 }
 
-// What is there by itself: facts, four metrics, four settings that differ.
+// What is there by itself: how it is, what is different, how well it went.
 export function defaultColumns(columns, runs) {
     const some = (column) => runs.some((run) => !run.loading && !run.error && column.of(run));
+    const named = (...keys) => columns.filter((column) => keys.includes(column.key) && some(column));
     return [
-        ...columns.filter((column) => ["state", "step", "verdict"].includes(column.key)),
-        ...columns.filter((column) => ["tags"].includes(column.key) && some(column)),
+        ...named("state", "verdict"),
+        ...columns.filter((column) => column.differs).slice(0, 3),
         ...columns.filter((column) => column.kind === "metric" && column.key !== "learning_rate").slice(0, 4),
-        ...columns.filter((column) => column.differs).slice(0, 4),
-        ...columns.filter((column) => column.key === "started"),
+        ...named("step", "tags", "started"),
     ].map((column) => column.key);
 }
 

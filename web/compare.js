@@ -1,5 +1,5 @@
 // Runs against each other: what differs in their experiments, where they part, differences over time.
-import { choice, code, el, message, nameText, numeral, replace } from "./dom.js";
+import { choice, code, el, message, nameText, numeral, replace, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -49,15 +49,9 @@ async function differing(runs) {
         el(
             "table",
             {},
-            el(
-                "thead",
-                {},
-                el(
-                    "tr",
-                    {},
-                    el("th", {}, "setting"),
-                    runs.map((run) => el("th", {}, nameText(run.name, 24))),
-                ),
+            thead(
+                el("th", {}, "setting"),
+                runs.map((run) => el("th", {}, nameText(run.name, 24))),
             ),
             el(
                 "tbody",
@@ -85,15 +79,7 @@ function settings(comparison, names) {
         el(
             "table",
             {},
-            el(
-                "thead",
-                {},
-                el(
-                    "tr",
-                    {},
-                    names.map((name) => el("th", { class: "left" }, "only ", nameText(name, 40))),
-                ),
-            ),
+            thead(names.map((name) => el("th", { class: "left" }, "only ", nameText(name, 40)))),
             el(
                 "tbody",
                 {},
@@ -142,17 +128,11 @@ function partings(comparison, context, names) {
             el(
                 "table",
                 {},
-                el(
-                    "thead",
-                    {},
-                    el(
-                        "tr",
-                        {},
-                        el("th", {}, "signal"),
-                        el("th", {}, "step"),
-                        el("th", {}, "by"),
-                        names.map((name) => el("th", {}, nameText(name, 24))),
-                    ),
+                thead(
+                    el("th", {}, "signal"),
+                    el("th", {}, "step"),
+                    el("th", {}, "by"),
+                    names.map((name) => el("th", {}, nameText(name, 24))),
                 ),
                 el(
                     "tbody",

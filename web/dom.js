@@ -25,6 +25,11 @@ export function el(tag, properties, ...children) {
     return fill(document.createElement(tag), properties, children);
 }
 
+// The head of a table: a row of these cells.
+export function thead(...cells) {
+    return el("thead", {}, el("tr", {}, cells));
+}
+
 export function svg(tag, properties, ...children) {
     return fill(document.createElementNS(SVG, tag), properties, children);
 }

@@ -1,5 +1,5 @@
-// Examples: what the network said of them, which it got wrong, and which were in a step's batch.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+// Examples: what the network predicted for them, which it got wrong, and which were in a step's batch.
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
@@ -52,7 +52,7 @@ function confusion(rows, names, chosen, onchoose) {
             "figcaption",
             {},
             el("strong", {}, "Confusion"),
-            el("span", { class: "quiet" }, "rows are labels, columns what was said"),
+            el("span", { class: "quiet" }, "rows are labels, columns what was predicted"),
         ),
         el(
             "div",
@@ -60,15 +60,9 @@ function confusion(rows, names, chosen, onchoose) {
             el(
                 "table",
                 { class: "grid" },
-                el(
-                    "thead",
-                    {},
-                    el(
-                        "tr",
-                        {},
-                        el("td", {}),
-                        names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
-                    ),
+                thead(
+                    el("td", {}),
+                    names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
                 ),
                 el(
                     "tbody",
@@ -168,7 +162,7 @@ export const examplesPage = {
                 (signal.classes > 0 || (classes > 1 && got.examples.every((e) => isClass(e.label))));
             const names = signal.units.length ? signal.units : Array.from({ length: width }, (unused, i) => String(i));
             const rows = got.examples.map((example) => ({ ...example, ...(scores ? judge(example, signal) : {}) }));
-            const said = (index) => names[index] ?? String(index),
+            const classOf = (index) => names[index] ?? String(index),
                 silent = rows.filter((row) => row.predicted === null),
                 wrong = rows.filter(
                     (row) => scores && row.label !== null && row.predicted !== null && row.predicted !== row.label,
@@ -199,7 +193,7 @@ export const examplesPage = {
                     ? el(
                           "p",
                           {},
-                          `${whole(listed.length)} of ${said(cell[0])} taken for ${said(cell[1])} `,
+                          `${whole(listed.length)} of ${classOf(cell[0])} taken for ${classOf(cell[1])} `,
                           el("button", { type: "button", onclick: () => choose(null) }, "show all"),
                       )
                     : "",
@@ -216,7 +210,7 @@ export const examplesPage = {
                                       "figure",
                                       {},
                                       pictureOf(pictures.get(row.sample), 64),
-                                      el("figcaption", {}, `${said(row.label)} → ${said(row.predicted)}`),
+                                      el("figcaption", {}, `${classOf(row.label)} → ${classOf(row.predicted)}`),
                                   ),
                               ),
                           ),
@@ -231,18 +225,12 @@ export const examplesPage = {
                         el(
                             "table",
                             {},
-                            el(
-                                "thead",
-                                {},
-                                el(
-                                    "tr",
-                                    {},
-                                    el("th", {}, "row of the data"),
-                                    el("th", {}, "label"),
-                                    scores ? el("th", {}, "said") : "",
-                                    scores ? el("th", {}, "loss") : "",
-                                    el("th", { class: "left" }, "values"),
-                                ),
+                            thead(
+                                el("th", {}, "row of the data"),
+                                el("th", {}, "label"),
+                                scores ? el("th", {}, "predicted") : "",
+                                scores ? el("th", {}, "loss") : "",
+                                el("th", { class: "left" }, "values"),
                             ),
                             el(
                                 "tbody",
@@ -258,7 +246,7 @@ export const examplesPage = {
                                             row.label === null
                                                 ? "–"
                                                 : scores
-                                                  ? nameText(said(row.label), 20)
+                                                  ? nameText(classOf(row.label), 20)
                                                   : numeral(row.label),
                                         ),
                                         scores
@@ -272,7 +260,7 @@ export const examplesPage = {
                                                   },
                                                   row.predicted === null
                                                       ? numeral(NaN, "none")
-                                                      : nameText(said(row.predicted), 20),
+                                                      : nameText(classOf(row.predicted), 20),
                                               )
                                             : "",
                                         scores ? el("td", {}, row.label === null ? "–" : numeral(row.loss)) : "",

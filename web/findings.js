@@ -1,6 +1,10 @@
 // What the diagnosis says: cause, layer, since when, the numbers, and what to do.
 import { code, copy, el, message, nameText, numeral, replace } from "./dom.js";
 import { whole } from "./format.js";
+import { categories } from "./colour.js";
+import { Chart, lineOf } from "./chart.js";
+import { FORMS } from "./layers.js";
+import { fetchSeries } from "./source.js";
 import { link } from "./state.js";
 
 function list(text) {
@@ -26,6 +30,29 @@ function evidence(context, item) {
         nameText(item.text || "", 400),
         item.value !== undefined && item.value !== null ? [" (", numeral(item.value), ")"] : "",
         target ? [" ", el("a", { href: target }, item.step ? `step ${whole(item.step)}` : "see")] : "",
+    );
+}
+
+// What the evidence is about, over time: the first signals that it names, or the loss.
+function charts(context, finding) {
+    const { run, time } = context,
+        named = list(finding.evidence).map((item) => run.signals.find((s) => s.name === item.signal)),
+        usable = [...named, run.signals.find((s) => s.name === "loss")].filter(
+            (signal) => signal && signal.forms & (FORMS.scalar | FORMS.stats),
+        );
+    return el(
+        "div",
+        { class: "multiples" },
+        [...new Set(usable)].slice(0, 2).map((signal) => {
+            const stat = signal.forms & FORMS.scalar ? "" : "norm",
+                title = stat ? `norm of ${signal.name}` : signal.name,
+                chart = new Chart(time, { title, height: 130 });
+            context.onclose(() => chart.remove());
+            fetchSeries(run.id, [signal.id], stat, time.first, time.last, 600)
+                .then(([series]) => chart.set([lineOf(series, time, { name: signal.name, colour: categories[0] })]))
+                .catch(() => chart.element.remove());
+            return chart.element;
+        }),
     );
 }
 
@@ -101,6 +128,7 @@ export const findingsPage = {
                         {},
                         list(finding.evidence).map((item) => evidence(context, item)),
                     ),
+                    charts(context, finding),
                     finding.remedy ? remedy(finding.remedy) : "",
                     list(finding.symptoms).length
                         ? el(

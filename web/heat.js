@@ -342,7 +342,11 @@ export class Heat {
             value = row.values[column],
             [first, last] = [row.from[column], row.to[column]];
         if (!(bad >= 0)) {
-            replace(this.readout, nameText(row.name, 48), ` · nothing was recorded at step ${whole(Math.round(step))}`);
+            replace(
+                this.readout,
+                nameText(row.name, 48),
+                ` · nothing was recorded at step ${whole(Math.round(step))}${this.options.onopen ? "; click for its layer at that step" : ""}`,
+            );
             return;
         }
         replace(

@@ -1,5 +1,5 @@
 // One layer: everything that was recorded of it, over time and at the scrubbed step.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { symlog, symlogTicks, ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -10,6 +10,7 @@ import { fetchSeries, fetchHistograms, fetchStats, fetchUnits, fetchTensor, fetc
 import { go, link, value } from "./state.js";
 import { FORMS, layerNames } from "./layers.js";
 import { gallery, pictureOf } from "./tensor.js";
+import { canReplay, literal, offer } from "./replay.js";
 
 const MOST_RIDGES = 16;
 
@@ -480,8 +481,16 @@ function ratioPanel(context, signals) {
     };
 }
 
-function statsTable(context, signals) {
+function statsTable(context, layer, signals) {
     const { run, time } = context,
+        missing = canReplay(run)
+            ? offer(context, {
+                  record: `${literal(layer)}.*`,
+                  choose: true,
+                  first: () => time.step,
+                  last: () => time.step,
+              })
+            : null,
         box = el("section", { "aria-label": "numbers at the step", class: "scroll" });
     const columns = ["norm", "mean", "std", "min", "max", "zeros", "nan", "inf", "count"];
     const draw = async () => {
@@ -490,22 +499,21 @@ function statsTable(context, signals) {
             signals.filter((s) => s.forms & (FORMS.stats | FORMS.histogram)),
             time.step,
         );
+        if (rows.some((row) => row.step === time.step)) {
+            missing?.hide();
+        } else {
+            missing?.show();
+        }
         replace(
             box,
             rows.length
                 ? el(
                       "table",
                       {},
-                      el(
-                          "thead",
-                          {},
-                          el(
-                              "tr",
-                              {},
-                              el("th", {}, `at step ${whole(time.step)}`),
-                              el("th", {}, "recorded at"),
-                              columns.map((name) => el("th", {}, name)),
-                          ),
+                      thead(
+                          el("th", {}, `at step ${whole(time.step)}`),
+                          el("th", {}, "recorded at"),
+                          columns.map((name) => el("th", {}, name)),
                       ),
                       el(
                           "tbody",
@@ -520,7 +528,7 @@ function statsTable(context, signals) {
                                       el(
                                           "td",
                                           { class: (name === "nan" || name === "inf") && row[name] > 0 ? "bad" : "" },
-                                          numeral(row[name]),
+                                          row[name] < 0 && name === "zeros" ? "–" : numeral(row[name]),
                                       ),
                                   ),
                               ),
@@ -531,7 +539,13 @@ function statsTable(context, signals) {
         );
     };
     context.onclose(lazily(time, draw));
-    return { element: box, load: draw };
+    return { element: el("div", {}, missing ? missing.element : "", box), load: draw };
+}
+
+// Also layers of which nothing was recorded, where that can be made up for.
+function namesOf(run) {
+    const names = layerNames(run);
+    return canReplay(run) ? [...new Set([...run.network.map((layer) => layer.name), ...names])] : names;
 }
 
 export const layerPage = {
@@ -539,7 +553,7 @@ export const layerPage = {
     title: "Layer",
     async open(context) {
         const { run } = context,
-            names = layerNames(run),
+            names = namesOf(run),
             layer = names.includes(value("layer")) ? value("layer") : names[names.length - 1];
         if (!layer) {
             replace(
@@ -567,7 +581,7 @@ export const layerPage = {
         const about = (run.network || []).find((entry) => entry.name === layer);
         const chips = layerPicker(run, names, layer);
         const panels = [
-            statsTable(context, signals),
+            statsTable(context, layer, signals),
             ratioPanel(context, signals),
             ...signals.slice(0, 24).map((signal) => signalPanel(context, signal)),
         ].filter(Boolean);

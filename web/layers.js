@@ -7,6 +7,7 @@ import { pinned } from "./choices.js";
 import { fetchHeat, fetchSeries } from "./source.js";
 import { go, set, value, number } from "./state.js";
 import { verdictLine } from "./verdict.js";
+import { canReplay, offer } from "./replay.js";
 
 export const FORMS = {
     tensor: 1,
@@ -30,6 +31,11 @@ export const statistics = [
     ["nan", "NaN"],
     ["inf", "infinities"],
 ];
+// TensorBoard's histograms do not tell what is zero or not finite.
+export function statisticsOf(run) {
+    return statistics.filter(([name]) => !run.events || !["zeros", "nan", "inf"].includes(name));
+}
+
 export const kinds = [
     ["error", "errors"],
     ["output", "outputs"],
@@ -37,6 +43,7 @@ export const kinds = [
     ["gradient", "gradients"],
     ["parameter", "weights"],
     ["update", "updates"],
+    ["other", "other tensors"],
 ];
 
 // Names of layers from the input on: as the network has them, or else as they were recorded, outputs on the way
@@ -75,14 +82,16 @@ export function metricGroups(signals) {
     const groups = new Map();
     for (const signal of signals.filter((s) => s.forms & FORMS.scalar && !s.layer)) {
         // of a tensor it is the mean: see its layer
-        const base = signal.name.replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "");
+        const base = signal.name
+            .replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "")
+            .replace(/[_/.-](val|valid|validation|test|eval|train)$/, "");
         groups.set(base, [...(groups.get(base) || []), signal]);
     }
     return [...groups].map(([title, members]) => ({ title, signals: members }));
 }
 
 export function isValidation(name) {
-    return /^(val|valid|validation|test|eval)[_/.-]/.test(name);
+    return /^(val|valid|validation|test|eval)[_/.-]|[_/.-](val|valid|validation|test|eval)$/.test(name);
 }
 
 export function metricsPanel(context, filter) {
@@ -195,7 +204,7 @@ export function heatPanel(context) {
     const { run, time } = context;
     const present = kinds.filter(([kind]) => layerSignals(run, kind).length);
     if (!present.length) {
-        return { element: nothing(run), reload: () => {} };
+        return { element: el("section", {}, nothing(run), offerOf(context)), reload: () => {} };
     }
     const kind = () => (present.some(([name]) => name === value("kind")) ? value("kind") : present[0][0]);
     const heat = new Heat(time, {
@@ -214,7 +223,7 @@ export function heatPanel(context) {
                 controls();
                 load();
             }),
-            choice("show", statistics, value("stat", "norm"), (name) => {
+            choice("show", statisticsOf(run), value("stat", "norm"), (name) => {
                 set({ stat: name });
                 controls();
                 load();
@@ -256,6 +265,7 @@ export function heatPanel(context) {
                         "span",
                         { class: "quiet" },
                         ` ${stat} of ${Object.fromEntries(kinds)[kind()]}, output on top, input at the bottom`,
+                        run.notes.run.statistics ? `; ${run.notes.run.statistics}` : "",
                     ),
                 );
                 heat.set(rows);
@@ -269,6 +279,23 @@ export function heatPanel(context) {
 
 function label(signal) {
     return signal.parameter ? `${signal.layer}.${signal.parameter}` : signal.layer;
+}
+
+// What was not recorded, over the range of steps that is shown.
+function offerOf(context) {
+    const { run, time } = context;
+    if (!canReplay(run)) {
+        return "";
+    }
+    const made = offer(context, {
+        record: "*.output,*.gradient,*.error",
+        title: () => "Or execute its steps again, and record them now: ",
+        first: () => Math.floor(time.from),
+        last: () => Math.ceil(time.to),
+    });
+    made.show();
+    context.onrange(made.show);
+    return made.element;
 }
 
 function nothing(run) {

@@ -1,15 +1,18 @@
-// Texts, pictures and curves that were recorded as such, at the scrubbed step; what a program printed is a log.
+// Texts, pictures, sounds and curves that were recorded as such, at the scrubbed step; what a program printed is a log.
 import { code, el, message, nameText, replace } from "./dom.js";
 import { whole } from "./format.js";
 import { categories, theme } from "./colour.js";
 import { Screen } from "./surface.js";
-import { fetchImage, fetchTensor, fetchTexts } from "./source.js";
+import { address, fetchImage, fetchTensor, fetchTexts, isReport } from "./source.js";
 import { value, set } from "./state.js";
 import { FORMS } from "./layers.js";
 
 const LINES = 64,
     isLog = (signal) => /^console\.|(^|[/.])log$/.test(signal.name),
-    isCurve = (signal) => /pr_curves?$/.test(signal.name) && signal.forms & FORMS.tensor;
+    // What TensorBoard's plugins call a tensor is a note of the run.
+    plugin = (signal, run) => (signal.forms & FORMS.tensor && run.notes.run[`tensorboard.${signal.name}`]) || "",
+    isCurve = (signal, run) => plugin(signal, run) === "pr_curves",
+    isSound = (signal, run) => plugin(signal, run).startsWith("audio ");
 
 function frame(signal, body) {
     const at = el("span", { class: "note" });
@@ -98,10 +101,25 @@ function curvePanel(context, signal) {
     };
 }
 
+function soundPanel(context, signal) {
+    const player = el("audio", { controls: true, preload: "none", "aria-label": signal.name.slice(0, 80) }),
+        { at, element } = frame(signal, isReport ? "" : player);
+    return {
+        element,
+        load: () => {
+            const [, rate] = plugin(signal, context.run).split(" ");
+            at.textContent = isReport ? "the report has no sound" : `${rate} Hz`;
+            player.src = address("sound", { run: context.run.id, signal: signal.id, step: context.time.step, rate });
+            return Promise.resolve();
+        },
+    };
+}
+
 const panels = [
     { title: "Log", of: (s) => s.forms & FORMS.text && isLog(s), make: textPanel },
     { title: "Texts", of: (s) => s.forms & FORMS.text && !isLog(s), make: textPanel },
     { title: "Pictures", of: (s) => s.forms & FORMS.image, make: imagePanel },
+    { title: "Sounds", of: isSound, make: soundPanel },
     { title: "Precision and recall", of: isCurve, make: curvePanel },
 ];
 
@@ -116,7 +134,7 @@ export const mediaPage = {
             wanted = value("find", "").toLowerCase(),
             found = (s) => !wanted || s.name.toLowerCase().includes(wanted);
         const groups = panels
-            .map((kind) => ({ ...kind, signals: run.signals.filter((s) => kind.of(s) && found(s)) }))
+            .map((kind) => ({ ...kind, signals: run.signals.filter((s) => kind.of(s, run) && found(s)) }))
             .filter((group) => group.signals.length);
         const find = el("input", {
             type: "search",

@@ -4,7 +4,7 @@ import { isBad, short, whole } from "./format.js";
 import { colouring, css, BAD_TEXT, theme } from "./colour.js";
 import { fetchHeat } from "./source.js";
 import { go, set, value } from "./state.js";
-import { kinds, statistics, layerNames, layerSignals } from "./layers.js";
+import { kinds, statisticsOf, layerNames, layerSignals } from "./layers.js";
 
 const WIDE = 250,
     TALL = 48,
@@ -73,8 +73,9 @@ function folded(graph, open) {
     return once.length > MANY ? foldBy(once, stemOf, 3, open) : once;
 }
 
-// Rank by the longest way from the input; layers of one rank stand side by side.
-function place(graph) {
+// Rank by the longest way from the input; layers of one rank stand side by side. A graph that is higher than the page
+// goes on in columns: up the first, and then from the bottom of the next.
+function place(graph, space) {
     const rank = new Map(),
         rows = [];
     for (const layer of graph) {
@@ -83,25 +84,38 @@ function place(graph) {
         (rows[level] = rows[level] || []).push(layer);
     }
     const widest = Math.max(...rows.map((row) => row.length)),
+        across = widest * (WIDE + GAP) + SIDE,
+        wanted = Math.ceil((rows.length * (TALL + GAP)) / space.height),
+        columns = Math.max(1, Math.min(wanted, Math.floor(space.width / (0.92 * across)))),
+        tall = Math.ceil(rows.length / columns),
         places = new Map();
-    rows.forEach((row, level) =>
+    rows.forEach((row, level) => {
+        const column = Math.floor(level / tall);
         row.forEach((layer, i) =>
             places.set(layer.name, {
-                x: SIDE + ((widest - row.length) * (WIDE + GAP)) / 2 + i * (WIDE + GAP),
-                y: 10 + (rows.length - 1 - level) * (TALL + GAP),
+                x: SIDE + column * across + ((widest - row.length) * (WIDE + GAP)) / 2 + i * (WIDE + GAP),
+                y: GAP + (tall - 1 - (level % tall)) * (TALL + GAP),
                 level,
+                column,
             }),
-        ),
-    );
-    return { places, width: 2 * SIDE + widest * (WIDE + GAP), height: 20 + rows.length * (TALL + GAP) };
+        );
+    });
+    return { places, width: SIDE + columns * across, height: GAP + tall * (TALL + GAP) };
 }
 
+// From the layer at a to the one at b that reads it.
 function edge(a, b) {
     const x1 = a.x + WIDE / 2,
         y1 = a.y,
         x2 = b.x + WIDE / 2,
-        y2 = b.y + TALL;
-    if (b.level - a.level === 1) {
+        y2 = b.y + TALL,
+        near = b.level - a.level === 1;
+    if (a.column !== b.column) {
+        const aisle = b.x - SIDE + (near ? 8 : 0), // between the columns
+            start = near ? `M${x1} ${y1}V${y1 - GAP / 2}` : `M${a.x + WIDE} ${a.y + TALL / 2}`;
+        return `${start}H${aisle}V${y2 + GAP / 2}H${x2}V${y2}`;
+    }
+    if (near) {
         return `M${x1} ${y1}C${x1} ${y1 - GAP / 2} ${x2} ${y2 + GAP / 2} ${x2} ${y2}`;
     }
     const out = Math.max(a.x, b.x) + WIDE + 26; // a skip connection goes around what it skips
@@ -154,7 +168,7 @@ function pannable(picture, width, height) {
     const fit = () => {
         const [w, h] = size();
         // The whole picture, but never smaller than can be read: then the top, which is the output.
-        view.scale = Math.min(1.2, Math.max(0.6, Math.min(w / width, h / height)));
+        view.scale = Math.min(1.2, Math.max(0.92, Math.min(w / width, h / height)));
         view.x = width / 2 - w / view.scale / 2;
         view.y = height * view.scale < h ? height / 2 - h / view.scale / 2 : 0;
         apply();
@@ -223,12 +237,28 @@ export const networkPage = {
         const open = new Set(value("open", "").split("|").filter(Boolean)),
             fold = value("fold", layers.length > MANY ? "1" : "") === "1",
             graph = fold ? folded(layers, open) : layers,
-            { places, width, height } = place(graph),
+            { places, width, height } = place(graph, {
+                width: context.main.clientWidth - (innerWidth >= 1000 ? 340 : 40),
+                height: Math.max(340, innerHeight - 235),
+            }),
             present = kinds.filter(([kind]) => layerSignals(run, kind).length);
         const boxes = new Map(),
             key = el("p", { class: "quiet" }),
             bar = el("div", { class: "controls" }),
-            about = el("aside", { class: "about", "aria-label": "about the layer", "aria-live": "polite" });
+            about = el(
+                "aside",
+                { class: "about", "aria-label": "about the layer", "aria-live": "polite" },
+                el("h2", {}, "Network"),
+                el(
+                    "dl",
+                    { class: "facts" },
+                    [
+                        ["layers", whole(layers.length)],
+                        ["parameters", whole(layers.reduce((sum, layer) => sum + (layer.parameters || 0), 0))],
+                    ].map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),
+                ),
+                el("p", { class: "quiet" }, "Click a layer to see what it is; Enter or a double click opens it."),
+            );
         const enter = (layer) => {
             if (layer.members) {
                 set({ open: [...open, layer.block].join("|"), fold: "1" });
@@ -249,6 +279,7 @@ export const networkPage = {
                         ["output", layer.shape],
                         ["parameters", layer.parameters === null ? "" : whole(layer.parameters)],
                         ["reads", layer.from.join(", ")],
+                        ["made with", layer.about],
                         [
                             "layers",
                             layer.members ? `${layer.members[0]} … ${layer.members[layer.members.length - 1]}` : "",
@@ -287,6 +318,15 @@ export const networkPage = {
         let rows = [],
             colours = null;
         const kind = () => (present.some(([name]) => name === value("kind")) ? value("kind") : present[0]?.[0]);
+        // The box of a signal's layer: a part of an output, "lstm.0", is of its layer.
+        const boxOf = (name) => {
+            for (let at = name; at; at = at.slice(0, Math.max(0, at.search(/[.@][^.@]*$/)))) {
+                if (boxes.has(at)) {
+                    return [at, boxes.get(at)];
+                }
+            }
+            return [name, null];
+        };
         const paint = () => {
             const column = (row) =>
                 Math.max(
@@ -299,10 +339,10 @@ export const networkPage = {
             // Of several layers in one box: the value of greatest magnitude, and what is not finite before all.
             const now = new Map();
             for (const row of rows) {
-                const found = boxes.get(row.layer),
+                const [own, found] = boxOf(row.layer),
                     c = column(row);
                 if (found && row.bad[c] >= 0) {
-                    const name = found.shared || row.layer,
+                    const name = found.shared || own,
                         before = now.get(name);
                     if (
                         !before ||
@@ -379,7 +419,7 @@ export const networkPage = {
                               controls();
                               load().catch(context.fail);
                           }),
-                          choice("show", statistics, value("stat", "norm"), (name) => {
+                          choice("show", statisticsOf(run), value("stat", "norm"), (name) => {
                               set({ stat: name });
                               controls();
                               load().catch(context.fail);

@@ -1,5 +1,5 @@
 // A training of several processes: any signal over time, rank by rank, and which rank was first.
-import { el, replace, choice, message, nameText } from "./dom.js";
+import { el, replace, choice, message, nameText, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { Heat } from "./heat.js";
 import { FORMS, statistics } from "./layers.js";
@@ -53,15 +53,7 @@ function table(run) {
     return el(
         "table",
         {},
-        el(
-            "thead",
-            {},
-            el(
-                "tr",
-                {},
-                columns.map((name) => el("th", {}, name)),
-            ),
-        ),
+        thead(columns.map((name) => el("th", {}, name))),
         el(
             "tbody",
             {},

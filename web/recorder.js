@@ -1,5 +1,5 @@
 // The recorder about itself: what it cost, what it dropped, which files there are; and what ran.
-import { el, replace, nameText, code } from "./dom.js";
+import { el, replace, nameText, code, thead } from "./dom.js";
 import { whole, bytes, duration } from "./format.js";
 import { fetchFiles } from "./source.js";
 import { categories } from "./colour.js";
@@ -108,17 +108,11 @@ export const recorderPage = {
                       el(
                           "table",
                           {},
-                          el(
-                              "thead",
-                              {},
-                              el(
-                                  "tr",
-                                  {},
-                                  el("th", {}, "event"),
-                                  el("th", {}, "step"),
-                                  el("th", {}, "records"),
-                                  el("th", { class: "left" }, "what"),
-                              ),
+                          thead(
+                              el("th", {}, "event"),
+                              el("th", {}, "step"),
+                              el("th", {}, "records"),
+                              el("th", { class: "left" }, "what"),
                           ),
                           el(
                               "tbody",
@@ -164,7 +158,7 @@ export const recorderPage = {
         const load = loadSection(context),
             known = (run.events_ || []).length;
         context.onnews(() => (run.events_.length === known ? undefined : context.again()));
-        replace(context.main, el("div", { class: "columns" }, own, events, files, settings), load.element);
+        replace(context.main, el("div", { class: "columns wide" }, own, events, files, settings), load.element);
         load.draw();
         const list = await fetchFiles(run.id),
             sorted = list.files.sort((a, b) => b.bytes - a.bytes);

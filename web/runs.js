@@ -9,6 +9,7 @@ import { filterOf } from "./filter.js";
 import { columnsOf, defaultColumns, findColumn, markDiffering, shortNames, sortedBy } from "./columns.js";
 import { lineStyle, overlay } from "./overlay.js";
 import { drawSweep } from "./sweep.js";
+import { branchTree } from "./branches.js";
 
 const ROW = 33, // pixels: the rows of a long list are made when they come into sight
     FEW = 60;
@@ -454,7 +455,8 @@ export const runsPage = {
             sweep = el("section", { "aria-label": "runs over their settings" }),
             charts = el("div", { class: "pane" }, lines, sweep),
             bar = el("div", { class: "controls" }),
-            empty = el("div", {}),
+            empty = el("div", { class: "banners" }),
+            branches = el("div", {}),
             table = makeTable(context);
         let settings = {},
             shown = { close: () => {}, refresh: () => {} };
@@ -476,6 +478,7 @@ export const runsPage = {
             el("div", { class: "controls" }, find),
             bar,
             table.element,
+            branches,
         );
         const panes = el("div", { class: "panes" }, list, charts);
         let waiting = 0;
@@ -502,6 +505,7 @@ export const runsPage = {
                 view.marks.clear();
             }
             table.show(view);
+            replace(branches, branchTree(context.list().runs) || "");
             controls(context, bar, view);
             clearTimeout(waiting);
             waiting = setTimeout(() => drawSweep(sweep, view.rows.slice(0, 2000), view.columns), later ? 250 : 0);

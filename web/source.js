@@ -70,12 +70,16 @@ async function fromServer(target, signal) {
     }
 }
 
-function get(path, parameters, signal) {
+export function address(path, parameters) {
     const query = Object.entries(parameters || {})
         .filter(([, value]) => value !== undefined && value !== null)
         .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`)
         .join("&");
-    const target = `/api/${path}${query ? "?" + query : ""}`;
+    return `/api/${path}${query ? "?" + query : ""}`;
+}
+
+function get(path, parameters, signal) {
+    const target = address(path, parameters);
     return isReport ? fromReport(target) : fromServer(target, signal);
 }
 
@@ -104,11 +108,31 @@ export function fetchSettings() {
 
 // Keeps tags, notes, a star or the archive's mark in the run; the viewer needs --write.
 export async function saveRemark(run, key, text) {
-    const target = `/api/note?run=${run}&key=${key}&value=${encodeURIComponent(text)}`,
-        response = await fetch(target, { method: "POST" });
+    await post("note", { run, key, value: text });
+}
+
+async function post(path, parameters) {
+    const response = await fetch(address(path, parameters), { method: "POST" }),
+        said = await response.text();
     if (!response.ok) {
-        const said = await response.text();
         throw new Error(said.startsWith("{") ? JSON.parse(said).error : said);
+    }
+    return JSON.parse(said);
+}
+
+// Lets the viewer execute steps of a run again: replay, origin or diff, as the program does with --json. Throws what the
+// program reported.
+export async function execute(run, what, parameters) {
+    const { job } = await post("start", { run, do: what, ...parameters });
+    for (let pause = 60; ; pause = Math.min(2 * pause, 1000)) {
+        await new Promise((resolve) => setTimeout(resolve, pause));
+        const found = await json("work", { run, job });
+        if (!found.running && !found.output) {
+            throw new Error(found.error || "it ended without a result");
+        }
+        if (!found.running) {
+            return found.output;
+        }
     }
 }
 

@@ -30,7 +30,8 @@ function axisOf(column, runs) {
         log = low > 0 && high / low >= 30,
         map = log ? Math.log10 : (v) => v,
         span = map(high) - map(low);
-    const marks = log ? [low, Math.sqrt(low * high), high] : ticks(low, high, 5);
+    const decades = log ? Array.from({ length: 40 }, (unused, i) => 10 ** (i - 20)) : [],
+        marks = log ? [low, ...decades.filter((v) => v > 1.6 * low && v < high / 1.6), high] : ticks(low, high, 5);
     return {
         column,
         log,

@@ -1,9 +1,10 @@
 // Any recorded tensor at any step: pick axes, slice, zoom to numbers; the difference of two steps or runs.
-import { choice, el, message, nameText, numeral, recipe, replace } from "./dom.js";
+import { choice, el, message, nameText, numeral, recipe, replace, thead } from "./dom.js";
 import { exact, isBad, short, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
 import { fetchTensor, fetchRun, isReport, Missing } from "./source.js";
+import { canReplay, literal, offer } from "./replay.js";
 import { set, value, number } from "./state.js";
 import { FORMS } from "./layers.js";
 import { Projection } from "./projection.js";
@@ -107,15 +108,9 @@ function numbers(tensor, top, left) {
         el(
             "table",
             { class: "grid" },
-            el(
-                "thead",
-                {},
-                el(
-                    "tr",
-                    {},
-                    el("td", {}),
-                    index(columns).map((c) => el("th", {}, String(left + c))),
-                ),
+            thead(
+                el("td", {}),
+                index(columns).map((c) => el("th", {}, String(left + c))),
             ),
             el(
                 "tbody",
@@ -240,6 +235,14 @@ export const tensorPage = {
             top = Math.max(0, Math.floor((event.offsetY / canvas.clientHeight) * shown.rows) - 4);
             drawNumbers();
         });
+        const missing = canReplay(run)
+            ? offer(context, {
+                  record: literal(signal.name),
+                  form: "tensor",
+                  first: () => time.step,
+                  last: () => time.step,
+              })
+            : null;
         const load = async () => {
             const at = value("at", "sheet");
             let tensor = null,
@@ -253,9 +256,15 @@ export const tensorPage = {
                 if (error instanceof TypeError) {
                     throw error;
                 }
+                missing?.show();
                 replace(box, message(tensor ? "No difference to show" : "Nothing to show at this step", error.message));
                 replace(grid);
                 return;
+            }
+            if (tensor.step === time.step) {
+                missing?.hide();
+            } else {
+                missing?.show();
             }
             const sheet = shown.slices > 1;
             [canvas.width, canvas.height] = tiles(shown, () => {});
@@ -305,7 +314,7 @@ export const tensorPage = {
                         : canvas,
                 ),
             );
-            if (projection && !isReport) {
+            if (projection && !isReport && tensor.shape.length > 1 && tensor.shape[0] > 2 && tensor.shape[1] > 1) {
                 await projection
                     .load()
                     .then(() => replace(plane, projection.element))
@@ -435,7 +444,17 @@ export const tensorPage = {
                     : "",
             );
         };
-        replace(context.main, bar, el("h1", {}, nameText(signal.name)), about, axes, box, plane, grid);
+        replace(
+            context.main,
+            bar,
+            el("h1", {}, nameText(signal.name)),
+            about,
+            missing ? missing.element : "",
+            axes,
+            box,
+            plane,
+            grid,
+        );
         let waiting = 0;
         context.onclose(
             time.on((kind) => {

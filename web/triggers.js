@@ -1,5 +1,5 @@
 // The oscilloscope: each firing of a condition, with the steps before and after.
-import { el, message, nameText, recipe, replace } from "./dom.js";
+import { el, message, nameText, recipe, replace, thead } from "./dom.js";
 import { whole, when } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
@@ -104,18 +104,7 @@ export const triggersPage = {
             el(
                 "table",
                 {},
-                el(
-                    "thead",
-                    {},
-                    el(
-                        "tr",
-                        {},
-                        el("th", {}, "condition"),
-                        el("th", {}, "steps"),
-                        el("th", {}, "firings"),
-                        el("th", {}, "when"),
-                    ),
-                ),
+                thead(el("th", {}, "condition"), el("th", {}, "steps"), el("th", {}, "firings"), el("th", {}, "when")),
                 el(
                     "tbody",
                     {},

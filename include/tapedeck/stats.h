@@ -15,7 +15,7 @@ extern "C" {
 /* mean, std, min, max and norm are over the finite values, NaN when there are none. */
 typedef struct td_stats {
     int64_t count;           /* all elements */
-    int64_t zeros;           /* 0 and -0 */
+    int64_t zeros;           /* 0 and -0; -1: not known, of histograms in event files */
     int64_t nan;             /* NaN elements */
     int64_t inf;             /* infinities of either sign */
     int64_t first_nonfinite; /* flat index of the first NaN or infinity, or -1 */

@@ -82,6 +82,10 @@ typedef struct td_trainer_options {
     bool
         read_first; /* td_trainer_create reads all of the data; default: large CSV files and folders
                       * of images are read on while it trains, and td_trainer_run says what is wrong */
+    struct td_group *
+        group; /* the processes that train together (group.h), each with a trainer of the same experiment;
+                             * borrowed. Rank 0 alone writes the run; td_trainer_folder is NULL elsewhere. NULL: this
+                             * process alone */
 } td_trainer_options;
 
 /* Opens the data, builds the model and checks what is to be recorded; nothing is written yet.

@@ -27,6 +27,9 @@ typedef struct td_viewer_options {
     const char *host; /* an address or name to listen at; NULL: 127.0.0.1 */
     int port;         /* TD_ANY_PORT, or 0: 6464, or any that is free when that is taken */
     bool write;       /* tags, notes, stars and the archive are kept in the runs */
+    const char
+        *program; /* the path of `tapedeck`, which executes steps again when a page asks for it;
+                          * NULL: pages show the command instead */
 } td_viewer_options;
 
 /* Serves the runs at and below folder, those that come later too. options may be NULL. NULL on

@@ -37,15 +37,17 @@ _LATER: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
     "weights": ("._weights", "weights", ("numpy",)),
     **{name: ("._session", name, ()) for name in ("init", "log", "finish", "Session", "Image", "Audio", "Table", "Histogram")},
     "accelerate": (".accelerate", None, ("accelerate",)),
+    "fastai": (".fastai", None, ("fastai",)),
     "ignite": (".ignite", None, ("ignite",)),
     "lightning": (".lightning", None, ("lightning", "pytorch_lightning")),
     "skorch": (".skorch", None, ("skorch",)),
     "transformers": (".transformers", None, ("transformers",)),
 }
-_MODULES = ("accelerate", "ignite", "lightning", "skorch", "transformers")
+_MODULES = ("accelerate", "fastai", "ignite", "lightning", "skorch", "transformers")
 
 if TYPE_CHECKING:
-    from . import accelerate as accelerate, ignite as ignite, lightning as lightning, skorch as skorch, transformers as transformers
+    from . import accelerate as accelerate, fastai as fastai, ignite as ignite, lightning as lightning
+    from . import skorch as skorch, transformers as transformers
     from ._grad import grad, layer_loss
     from ._keras import Recorder, tape
     from ._session import Audio, Histogram, Image, Session, Table, finish, init, log

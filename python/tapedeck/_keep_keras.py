@@ -78,6 +78,8 @@ class KerasKeeper(Keeper):
         return Step()
 
     def copy_state(self) -> dict[str, Array]:
+        if self.model.optimizer is not None and not self.model.optimizer.built:  # before the first step
+            self.model.optimizer.build(self.model.trainable_variables)
         return {name: to_array(variable) for name, variable in _variables(self.model).items()}
 
     def before_batch(self, data: Any) -> None:

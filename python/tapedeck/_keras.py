@@ -53,6 +53,9 @@ class Recorder(keras.callbacks.Callback):
         prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, or `Deck.capsule` is called; `replay` executes them again. TensorFlow and PyTorch.
+        verify_every: train every so many steps twice with the same batch from the same state, and compare all variables by
+            fingerprints: finds what is not deterministic, and hardware that computes wrong. The first layer that differs is
+            named in a warning and in the notes ``verify.differs`` and ``verify.steps``.
         options: of `Deck`.
     """
 
@@ -69,6 +72,7 @@ class Recorder(keras.callbacks.Callback):
         deck: Deck | None = None,
         prefix: str = "",
         capsule: int = 0,
+        verify_every: int = 0,
         **options: Unpack[DeckOptions],
     ) -> None:
         super().__init__()
@@ -85,6 +89,7 @@ class Recorder(keras.callbacks.Callback):
         self._given = {"every": every or log_freq or None, "form": form, "to": to, "log": log}
         self._prefix = prefix
         self._capsule = capsule
+        self._verify_every = verify_every
         self.deck = deck
         self._tracks_added = False
         self._attached: Any = None
@@ -199,6 +204,11 @@ class Recorder(keras.callbacks.Callback):
         return self
 
     def _keep_batches(self, model: Any) -> None:
+        if self._verify_every and self._step is not None:
+            from ._verify_keras import KerasVerifier
+
+            self._step.verifier = KerasVerifier(self.deck, model, lambda: self._step.layers, self._verify_every)
+            self.deck._parts.append(self._step.verifier)
         self._keeper = None
         if self._capsule and (self._step is None or BACKEND == "jax"):
             self._signals.cannot("capsule", f"batches of Keras on {BACKEND} are not kept")
@@ -278,7 +288,7 @@ class Recorder(keras.callbacks.Callback):
         ahead = getattr(model, "steps_per_execution", 1) or 1
         first = self.deck.steps + 1
         if self._gave_up or step is None or not (step.works and any(self.deck._native.due(first + i) for i in range(ahead))
-                                                 or step.keeps_every_step):
+                                                 or step.is_needed(first, ahead)):
             result = plain(*arguments)
         else:
             result = step.run(ahead, *arguments, next_step=self._next_step)

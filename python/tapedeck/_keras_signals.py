@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,6 +48,44 @@ def _named(model: Any) -> dict[str, tuple[Any, bool]]:
         layer.name if names.count(layer.name) == 1 else layer.path.replace("/", "."): (layer, is_leaf)
         for layer, is_leaf in found
     }
+
+
+def _shape_of(layer: Any) -> str:
+    """Of its output, without the batch; "" where it is not known before a call."""
+    try:
+        return str(tuple(layer.output.shape[1:]))
+    except Exception:
+        return ""
+
+
+def _connections(model: Any) -> dict[int, list[Any]]:
+    """The layers that each layer reads, by id; none for a model whose calls are not kept."""
+    read: dict[int, list[Any]] = {}
+
+    def visit(model: Any, feeds: list[list[Any]]) -> list[list[Any]]:
+        """feeds: the layers behind each input; the layers behind each output."""
+        model = getattr(model, "_functional", None) or model
+        behind = {id(tensor): feed for tensor, feed in zip(model.inputs, feeds)}
+        for depth in sorted(model._nodes_by_depth, reverse=True):
+            for node in model._nodes_by_depth[depth]:
+                layer = node.operation
+                if not node.input_tensors:
+                    continue
+                sources = [each for tensor in node.input_tensors for each in behind.get(id(tensor), ())]
+                if getattr(getattr(layer, "_functional", None) or layer, "_nodes_by_depth", None):
+                    made = visit(layer, [behind.get(id(tensor), []) for tensor in node.input_tensors])
+                else:
+                    parts = [part for part, is_leaf in _named(layer).values() if is_leaf] if isinstance(layer, keras.Layer) else []
+                    for part in parts:  # of a layer of layers: one after another
+                        read[id(part)] = read.get(id(part), []) + [each for each in sources if each not in read.get(id(part), ())]
+                        sources = [part]
+                    made = [sources] * len(node.output_tensors)
+                behind.update((id(tensor), feed) for tensor, feed in zip(node.output_tensors, made))
+        return [behind.get(id(tensor), []) for tensor in model.outputs]
+
+    if getattr(getattr(model, "_functional", None) or model, "_nodes_by_depth", None):
+        visit(model, [[] for _ in (getattr(model, "_functional", None) or model).inputs])
+    return read
 
 
 class Signals:
@@ -97,11 +136,28 @@ class Signals:
         deck, model = self.deck, self.network
         deck.note("framework", f"keras {keras.__version__} on {BACKEND}")
         deck.note("parameters", model.count_params() if model.built else "not known yet")
+        if model.built:
+            self.note_network()
         frozen = [layer.name for layer in model.layers if not layer.trainable]
         if frozen:
             deck.note("frozen_layers", ",".join(frozen))
         if optimizer is not None:
             deck.note("optimizer", f"{type(optimizer).__name__} {optimizer.get_config()}")
+
+    def note_network(self) -> None:
+        """Layers and how they are connected, as the viewer shows it. What a model without a graph of layers has is a chain."""
+        try:
+            read = _connections(self.network)
+            names = {id(layer): name for name, layer in self.layers.items()}
+            made, before = [], []
+            for name, layer in self.layers.items():
+                sources = list(dict.fromkeys(names[id(each)] for each in read.get(id(layer), ()) if id(each) in names)) if read else before
+                made.append({"name": name, "kind": type(layer).__name__, "shape": _shape_of(layer),
+                             "parameters": layer.count_params() if layer.built else 0, "from": sources})
+                before = [name]
+            self.deck.note(self.prefix + "network", json.dumps(made))
+        except Exception as error:
+            self.cannot("network", error)
 
     # ---- values ---------------------------------------------------------------------------------
 

@@ -25,6 +25,15 @@ class Step:
         self.layers: dict[str, Any] = signals.layers  # that report their outputs
         self.works = True
         self.keeper: Any = None  # of the last batches, for a capsule
+        self.verifier: Any = None  # of steps that are executed twice
+
+    def is_needed(self, first: int, count: int) -> bool:
+        """For one of these steps, although none is due."""
+        return self.keeps_every_step or (self.verifier is not None and any(self.verifier.is_due(first + i) for i in range(count)))
+
+    def rehearse(self, data: Any, train: Callable[[Any], Any]) -> None:
+        if self.verifier is not None and self.verifier.is_due(self.signals.deck.steps + 1):
+            self.verifier.rehearse(data, train)
 
     @property
     def keeps_every_step(self) -> bool:
@@ -37,6 +46,7 @@ class Step:
         """Layers that were not built have their parameters by now."""
         self.signals.declare()
         self.signals.complete = True
+        self.signals.note_network()
         self.layers = self.signals.layers
 
     def retreat(self, error: Exception) -> None:
@@ -127,6 +137,7 @@ class TensorFlowStep(Step):
                 break
             if i:
                 next_step()
+            self.rehearse(data, self.plain)
             if self.keeps_every_step:
                 self.keeper.before_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
             logs = self._one(data)
@@ -305,6 +316,8 @@ class JaxStep(Step):
                     break
                 if i:
                     next_step()
+                if self.verifier is not None and self.verifier.is_due(self.signals.deck.steps + 1):
+                    self.verifier.compare(self.plain(state, data), self.plain(state, data))
                 logs, state = self._one(state, data)
         finally:
             model._jax_state_synced = synced  # looking at the variables, and tracing, says otherwise
@@ -338,6 +351,7 @@ class TorchStep(Step):
     differentiates_with = "backward"
 
     def run(self, ahead: int, data: Any, next_step: Callable) -> Any:
+        self.rehearse(data, lambda batch: self.model.train_step(batch[0]))
         if not self.keeps_every_step:
             return self._one(data)
         self.keeper.before_batch(data[0])

@@ -78,12 +78,13 @@ class EagerHook:
     """A hook that compiled functions leave alone."""
 
     __torch_unserializable__ = True  # torch.save(model) need not warn of it
+    paused = False  # a step is being executed again
 
     def __init__(self, call: Callable) -> None:
         self.call = call
 
     def __call__(self, *arguments: Any) -> None:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and not EagerHook.paused:
             self.call(*arguments)
 
 
@@ -156,6 +157,8 @@ class Layer:
             self.calls += 1
         if watcher.is_known(output):
             return
+        if watcher.network is not None and not again:
+            watcher.network.see(self, call, [tensor for _, tensor in parts(output)])
         if isinstance(output, torch.Tensor):
             if output.dtype.is_complex:
                 self.record(call, "", output)

@@ -17,6 +17,8 @@ import torch
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader
 
+from ._layers import EagerHook
+
 _GRAPH_NODES = 64  # of a loss's graph in which its target is searched
 
 
@@ -49,7 +51,7 @@ class Observation:
                     setattr(owner, name, original)
 
     def notify(self, *arguments: Any) -> None:
-        if self.listeners and not torch.compiler.is_compiling():
+        if self.listeners and not torch.compiler.is_compiling() and not EagerHook.paused:
             for listener in list(self.listeners):
                 listener(*arguments)
 

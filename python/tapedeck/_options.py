@@ -40,6 +40,7 @@ class WatchOptions(DeckOptions, total=False):
     scaler: Any
     prefix: str
     capsule: int
+    verify_every: int
     loop_checks: bool
 
 

@@ -40,6 +40,7 @@ def watch(
     prefix: str = "",
     loop_checks: bool = True,
     capsule: int = 0,
+    verify_every: int = 0,
     **options: Unpack[DeckOptions],
 ) -> Deck:
     """Records what happens inside a PyTorch model while it trains.
@@ -75,6 +76,9 @@ def watch(
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
             again. Costs two copies of model and optimizer state, and of the batches.
+        verify_every: execute every so many steps twice (forward, backward, update) and compare them by fingerprints: finds
+            what is not deterministic, and hardware that computes wrong. The first operation that differs is named in a
+            warning and in the notes ``verify.differs`` and ``verify.steps``. Training goes on as without it.
         options: of `Deck`.
     """
     optimizers = optimizers_of(optimizer)
@@ -102,6 +106,10 @@ def watch(
         from ._keep_torch import TorchKeeper
 
         deck._parts.append(TorchKeeper(watcher, model, capsule))
+    if verify_every:
+        from ._verify import TorchVerifier
+
+        deck._parts.append(TorchVerifier(watcher, model, verify_every))
     watcher.after_step()
     return deck
 

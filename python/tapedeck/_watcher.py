@@ -16,6 +16,7 @@ import torch
 from . import _tensors
 from ._layers import Handle, Layer, Tap, bare, clean_name
 from ._loop import Loop
+from ._network_torch import Network
 from ._placement import activations_of, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
@@ -54,6 +55,7 @@ class Watcher(Recording):
         self.compiled = _is_compiled(model)
         self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
         self.activations = activations_of(self.model)
+        self.network: Network | None = Network()  # until it is noted
         self._declare()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
             "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
@@ -308,8 +310,17 @@ class Watcher(Recording):
             self.guard("step", self._close_step)
         return True
 
+    def note_network(self) -> None:
+        """The layers of the step that ends and how they are connected, once."""
+        network, self.network = self.network, None
+        if network is not None and network.calls:
+            self.note("network", network.text(self.layers))
+        elif not self.finished:
+            self.network = network
+
     def _close_step(self) -> None:
         self.see_unseen()
+        self.guard("network", self.note_network)
         if not self.optimizers:
             if self.handles:
                 self.put_gradients(self.parameters)

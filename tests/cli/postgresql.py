@@ -17,6 +17,10 @@ def is_there(build):
     return bool(PROGRAMS) and os.path.exists(os.path.join(build, "libtapedeck-postgresql.so"))
 
 
+# Without what the tests preload into Python.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "ASAN_OPTIONS")}
+
+
 class Server:
     def __init__(self, options=""):
         self.folder = tempfile.mkdtemp(prefix="tapedeck-pg-")
@@ -37,7 +41,7 @@ class Server:
     def _run(self, program, *arguments, check=True):
         return subprocess.run([*self.as_user, os.path.join(PROGRAMS, program), *arguments],
                               check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, cwd="/")
+                              stdin=subprocess.DEVNULL, cwd="/", env=ENVIRONMENT)
 
     def start(self):
         options = f"-k {self.folder} -c listen_addresses= -c fsync=off -c max_connections=40"
@@ -54,7 +58,7 @@ class Server:
         """The answer's rows, a list of texts each."""
         done = subprocess.run([os.path.join(PROGRAMS, "psql"), "-h", self.folder, "-U", user, "-d",
                                database, "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", text],
-                              capture_output=True, text=True, check=False)
+                              capture_output=True, text=True, check=False, env=ENVIRONMENT)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return [line.split("\t") for line in done.stdout.splitlines()]

@@ -87,6 +87,17 @@ class Mcp(Case):
         self.assertEqual(self.call("compare_runs", a="small", b="small")["signals_parted"], 0)
         self.assertIn("findings", self.call("diagnose_run", run="small"))
         self.assertTrue(self.call("assert_run", run="small", expression="loss < 100")["holds"])
+        before = sorted(os.listdir(tempfile.gettempdir()))
+        again = self.call("replay", run="small", first=2, last=4, signals="hidden.kernel.gradient,hidden.preactivation")
+        self.assertEqual((again["differs_at"], again["executed_to"]), (0, 4))
+        self.assertEqual([name for name in os.listdir(tempfile.gettempdir()) if name.startswith("tapedeck-") and name not in before], [])
+        fresh = {series["signal"]: series for series in again["series"]}
+        self.assertEqual(fresh["hidden.preactivation"]["steps"], [2, 3, 4])  # was not recorded
+        known = {row["step"]: row["norm"] for row in rows if row["signal"] == "hidden.kernel.gradient"}
+        for step, value in zip(fresh["hidden.kernel.gradient"]["steps"], fresh["hidden.kernel.gradient"]["values"]):
+            self.assertAlmostEqual(value, known.get(step, value), delta=1e-11 * value)
+        self.assertNotIn("series", self.call("replay", run="small", first=3))
+        self.assertIn("step", self.call("replay", status=True, run="small", first=100000))
         found = self.call("origin", run="small")
         self.assertEqual((found["step"], found["operation"]), (0, None))
 

@@ -147,6 +147,9 @@ class Export(Reading):
             loss = [float(row["loss"]) for row in self.rows("runs/small/metrics.csv")]
             numpy.testing.assert_array_equal(arrays["loss"].astype("f4"), numpy.array(loss, "f4"))
 
+    def test_parquet_is_the_packages(self):
+        self.assertIn("python -m tapedeck export runs/a --to a.parquet", self.tapedeck("export", "runs/a", "--to", "a.parquet", status=2).stderr)
+
     def test_steps_and_signals_are_chosen(self):
         self.train()
         self.tapedeck("export", "runs/small", "--to", "csv", "--out", "out", "--what", "loss,hidden.kernel", "--steps",

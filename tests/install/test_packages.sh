@@ -41,9 +41,18 @@ forest=$TD_SOURCE/tests/fixtures/models/sklearn/forest_names
 "$root/usr/bin/tapedeck" predict "$forest.onnx" "$forest.input.npy" --to "$scratch/predicted.csv" --quiet
 dpkg --root="$root" --list tapedeck libtapedeck0 libtapedeck-dev | grep -c '^ii' | grep -qx 3
 dpkg-deb --field "$scratch"/packages/libtapedeck0_*.deb Depends | grep -q libsqlite3
+# Who does not train on several machines needs no MPI.
+if dpkg-deb --field "$scratch"/packages/libtapedeck0_*.deb Depends | grep -E 'mpi|mpich'; then
+    exit 1
+fi
+mpis=$(cd "$TD_BUILD" && ls libtapedeck-mpi-*.so 2>/dev/null | sed 's/\.so$//')
+for mpi in $mpis; do
+    dpkg-deb --field "$scratch/packages/$mpi"_*.deb Depends | grep -q "lib${mpi#libtapedeck-mpi-}"
+done
 tar -tzf "$scratch"/packages/tapedeck-*.tar.gz | grep -q 'bin/tapedeck$'
 
-in_root --purge tapedeck libtapedeck-dev libtapedeck0
+# shellcheck disable=SC2086 # a list of words
+in_root --purge tapedeck libtapedeck-dev $mpis libtapedeck0
 [ -z "$(files)" ] || {
     echo "left behind:"
     files

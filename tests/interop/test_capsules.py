@@ -261,7 +261,7 @@ class KerasCapsules(Case):
 
         generator = np.random.default_rng(0)
         x, y = generator.normal(size=(160, 8)).astype("float32"), generator.integers(0, 3, 160)
-        bad = random.Random(os.getpid()).randint(6, 19)
+        bad = int(os.environ.get("TD_STEP", random.Random(os.getpid()).randint(3, 19)))
         x[bad * 8 - 3] = 1e4
         watched, bare = make(), make()
         watched.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[tapedeck.Recorder(self.path(), every=7, capsule=4)])
@@ -273,7 +273,7 @@ class KerasCapsules(Case):
         found = tapedeck.replay(path, make())
         self.assertTrue(found.identical, str(found))
         self.assertEqual((found.origin.step, found.origin.layer), (bad, "divide"))
-        self.assertGreaterEqual(len(found.losses), 4)
+        self.assertGreaterEqual(len(found.losses), min(bad, 4))
         with self.assertRaisesRegex(ValueError, "another model"):
             other = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
             other.compile("sgd", "mse")

@@ -1,7 +1,9 @@
 """tapedeck.Recorder: training with it is training without it, and what it records is what the backend's own
 differentiation gives. KERAS_BACKEND chooses the backend; without it this runs itself once for each."""
 
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -179,6 +181,24 @@ class Recording(unittest.TestCase):
     def recorder(self, name="run", **track):
         track = {"what": "*.*", "every": 1, "form": "tensor", "to": "npy"} | track
         return tapedeck.Recorder(os.path.join(self.folder.name, name), track=[track])
+
+    def test_the_network_is_noted_with_its_connections(self):
+        edges = {}
+        for name, (build, x) in {**MODELS, "custom": (Custom, X)}.items():
+            self.train(build, x, self.recorder(name), epochs=1)
+            rows = sqlite3.connect(os.path.join(self.folder.name, name, "run.db")).execute("select value from run where key = 'network'")
+            layers = json.loads(rows.fetchone()[0])
+            edges[name] = {layer["name"]: layer["from"] for layer in layers}
+            kinds = {layer["name"]: (layer["kind"], layer["parameters"]) for layer in layers}
+            if name == "convolutional":
+                self.assertEqual(kinds, {"conv": ("Conv2D", 40), "norm": ("BatchNormalization", 16), "pool": ("MaxPooling2D", 0),
+                                         "flat": ("Flatten", 0), "drop": ("Dropout", 0), "out": ("Dense", 111)})
+                self.assertEqual(layers[0]["shape"], "(6, 6, 4)")
+        self.assertEqual(edges["nested"], {"conv": [], "norm": ["conv"], "flat": ["norm"], "out": ["flat"]})
+        self.assertEqual(edges["composite"], {"flat": [], "inside": ["flat"], "out": ["inside"]})
+        self.assertEqual(edges["shared"], {"flat": [], "twice": ["flat"], "both": ["twice"], "out": ["both"]})
+        self.assertEqual(edges["attention"], {"attention": [], "norm": ["attention"], "flat": ["norm"], "out": ["flat"]})
+        self.assertEqual(edges["custom"], {"hidden": [], "out": ["hidden"]})
 
     def assert_same(self, build, x=X, name="run", exact=True, compiled={}, **track):
         bare, weights, _ = self.train(build, x, compiled=compiled)

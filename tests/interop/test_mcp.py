@@ -22,7 +22,20 @@ CALLS = (
     ("diagnose_run", {"run": "demo"}),
     ("assert_run", {"run": "demo", "expression": "val_accuracy > 0.9 and not nan(*)"}),
     ("origin", {"run": "demo"}),
+    ("replay", {"run": "demo", "first": 44, "last": 46, "signals": "conv2.output"}),
 )
+EXECUTES = ("origin", "replay")  # steps of training: however long they take
+
+
+def server_seconds():
+    """Processor time of the one child of this process."""
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+            for child in file.read().split():
+                with open(f"/proc/{child}/stat", encoding="ascii", errors="replace") as stat:
+                    user, system = stat.read().rsplit(")", 1)[1].split()[11:13]
+                return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    raise AssertionError("the server does not run")
 
 
 class Mcp(unittest.TestCase):
@@ -40,9 +53,12 @@ class Mcp(unittest.TestCase):
             self.assertEqual(set(tools), {name for name, _ in CALLS})
             self.assertTrue(all(tool.annotations.read_only_hint for tool in tools.values()))
             for name, arguments in CALLS:
-                began = time.perf_counter()
+                began, before = time.perf_counter(), server_seconds()
                 result = await client.call_tool(name, arguments)
-                print(f"{mode}: {name} {1000 * (time.perf_counter() - began):.1f} ms", flush=True)
+                seconds, used = time.perf_counter() - began, server_seconds() - before
+                print(f"{mode}: {name} {1000 * seconds:.1f} ms, {1000 * used:.0f} ms of processor time", flush=True)
+                if name not in EXECUTES:
+                    self.assertLessEqual(used, 0.1, name)
                 self.assertFalse(result.is_error, result.content)
                 self.assertIsInstance(json.loads(result.content[0].text), dict)
             wrong = await client.call_tool("query", {"sql": "drop table scalars"})

@@ -2,7 +2,9 @@
 
 import copy
 import io
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -384,6 +386,41 @@ class Watching(unittest.TestCase):
             self.assertEqual(steps.tolist(), list(range(every, 7, every)))
             _, _, other = self.train(plain, simple, {"name": f"o{every}", "every": every, "form": "tensor"})
             np.testing.assert_array_equal(run["0.error"].at(every), tapedeck.Run(other.folder)["0.error"].at(every))
+
+    def network(self, build):
+        _, _, deck = self.train(build, watched={"name": build.__name__, "every": 1})
+        notes = sqlite3.connect(os.path.join(deck.folder, "run.db")).execute("select value from run where key = 'network'")
+        return {layer["name"]: layer for layer in json.loads(notes.fetchone()[0])}
+
+    def test_the_network_is_noted_as_it_is_computed(self):
+        edges = {build: {name: layer["from"] for name, layer in self.network(build).items()} for build in (Residual, Shared, Recurrent)}
+        self.assertEqual(edges[Residual], {"a": [], "b": ["a"]})
+        self.assertEqual(edges[Shared], {"embed": [], "embed@1": [], "head": ["embed", "embed@1"]})
+        self.assertEqual(edges[Recurrent], {"lstm": [], "head": ["lstm"]})
+        layers = self.network(convolutional)
+        model = convolutional()
+        kinds = {name: type(module).__name__ for name, module in model.named_modules() if name in layers}
+        self.assertEqual({name: layer["kind"] for name, layer in layers.items()}, kinds)
+        self.assertEqual(sum(layer["parameters"] for layer in layers.values()), sum(p.numel() for p in model.parameters()))
+        names = list(layers)
+        self.assertEqual([layer["from"] for layer in layers.values()], [[]] + [[name] for name in names[:-1]])
+        self.assertTrue(layers[names[-1]]["shape"].startswith("("))
+
+    def test_the_network_of_frozen_layers_and_a_branch(self):
+        class Branched(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.frozen = nn.Linear(6, 6).requires_grad_(False)
+                self.left, self.right, self.head = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)
+
+            def forward(self, x):
+                y = self.frozen(x)
+                return self.head(torch.relu(self.left(y)) * torch.sigmoid(self.right(y)))
+
+        layers = self.network(Branched)
+        self.assertEqual({name: layer["from"] for name, layer in layers.items()},
+                         {"frozen": [], "left": ["frozen"], "right": ["frozen"], "head": ["left", "right"]})
+        self.assertEqual([layer["shape"] for layer in layers.values()], ["(6,)", "(4,)", "(4,)", "(3,)"])
 
     def test_taps_are_there_only_while_something_is_due(self):
         for checks in (False, True):

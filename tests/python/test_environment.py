@@ -94,6 +94,31 @@ class Environment(unittest.TestCase):
         text = "".join(text for text, in run.execute("select text from text join signal on signal = id where name = 'console.output'"))
         self.assertEqual(text, self.printed)
 
+    def test_secrets_are_hidden(self):
+        self.write("train.py", PROGRAM + textwrap.dedent("""
+            API_KEY = "sk-sequoia1"
+            settings = {"hf_token": 'hf_sequoia2', "tokenizer": "kept-1", "max_tokens": "kept-2"}
+            address = "postgresql://me:sequoia3@host/db"
+            if False:
+                token = tokens["kept-3"]
+                password = read_password()  # kept-4
+            """))
+        self.write("conf.yaml", "client_secret: sequoia4abc\nkey: kept-5\n")
+        self.write(".env.local", "ANYTHING=sequoia5\n")
+        git(self.folder, "add", ".")
+        words = ["--password", "sequoia6", "--hf-token=sequoia7", "WANDB_API_KEY=sequoia8", "mysql://me:sequoia9@host",
+                 "--tokenizer=kept-6", "--token-count", "kept-7", "--lr", "0.1"]
+        subprocess.run([sys.executable, "train.py", "a", *words], cwd=self.folder, check=True, capture_output=True,
+                       env={key: value for key, value in os.environ.items() if key != "TAPEDECK_ENVIRONMENT"})
+        run = sqlite3.connect(os.path.join(self.folder, "a", "run.db"))
+        kept = "".join(run.iterdump())
+        self.assertNotIn("sequoia", kept)
+        for number in range(1, 8):
+            self.assertIn(f"kept-{number}", kept)
+        command, = run.execute("select value from environment where key = 'command'").fetchone()
+        self.assertIn("'mysql://me:********@host' --tokenizer=kept-6 --token-count", command)
+        self.assertTrue(command.endswith("--lr 0.1"), command)
+
     def test_off_and_compare(self):
         self.run_program("a").close()
         packed = git(self.folder, "commit", "-q", "-a", "-m", "two") + git(self.folder, "pack-refs", "--all")

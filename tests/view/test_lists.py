@@ -1,9 +1,11 @@
 """The list of runs: columns, filters, groups, remarks; and what pages show beside what NumPy and sqlite3 say."""
+import io
 import json
 import os
 import sqlite3
 import sys
 import unittest
+import wave
 
 import numpy
 
@@ -185,6 +187,43 @@ class Lists(unittest.TestCase):
         self.browser.wait("return document.querySelector('.code.text')?.innerText.includes('two')", "the text")
         self.browser.wait("const c = document.querySelector('canvas.pixel'); return c && c.width > 1 && [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data].some((v, i) => i % 4 === 3 && v > 0)", "the picture")
 
+    def test_what_plugins_of_tensorboard_show_is_shown(self):
+        run = next(name for name in self.ids if name.endswith("plugins"))
+        self.open("media", run)
+        self.browser.wait("return [...document.querySelectorAll('main h2')].map((h) => h.firstChild.textContent).join() === 'Sounds,Precision and recall'")
+        address = self.browser.wait("return document.querySelector('audio')?.src")
+        status, headers, body = self.viewer.get(address[address.index("/api"):])
+        self.assertEqual((status, headers["Content-Type"]), (200, "audio/wav"))
+        with wave.open(io.BytesIO(body)) as sound:
+            self.assertEqual((sound.getframerate(), sound.getnchannels(), sound.getsampwidth(), sound.getnframes()), (8000, 1, 2, 400))
+            samples = numpy.frombuffer(sound.readframes(400), "<i2")
+        numpy.testing.assert_array_equal(samples, (numpy.sin(numpy.arange(400) * 0.3).astype("f4") * 0.5 * 32767).astype("<i2"))
+        settings = json.loads(self.viewer.get("/api/settings")[2])["runs"][self.ids[run]]
+        self.assertEqual({name: settings[name] for name in ("rate", "batch", "optimizer", "nesterov")}, {"rate": "0.002", "batch": "64", "optimizer": "adam", "nesterov": "1"})
+        generator = numpy.random.default_rng(8)
+        generator.random(64)
+        points = generator.normal(size=(12, 3)).astype("f4")
+        head, data = unpacked(self.viewer.get(f"/api/tensor?run={self.ids[run]}&signal={self.signal(run, 'points')}")[2])
+        self.assertEqual(head["step"], 5)
+        numpy.testing.assert_allclose(data.reshape(12, 3), points, rtol=1e-6)
+        head, _ = unpacked(self.viewer.get(f"/api/projection?run={self.ids[run]}&signal={self.signal(run, 'points')}")[2])
+        self.assertEqual(head["labels"], [0, 1, 2] * 4)
+
+    def test_statistics_of_histograms_in_event_files_are_numpys(self):
+        generator = numpy.random.default_rng(7)  # as make_events.py
+        arrays = [generator.normal(size=200), generator.normal(size=(4, 5)) * 1e-6, numpy.zeros(3), numpy.arange(10.0)]
+        for folder, name, steps, accuracy in (("torch", "layer/grad", 1, 1e-6), ("tf2", "weights", 10, 0.05)):
+            run = next(each for each in self.ids if each.endswith(folder))
+            for i, array in enumerate(arrays):
+                got = json.loads(self.viewer.get(f"/api/stats?run={self.ids[run]}&signals={self.signal(run, name)}&step={steps * i}")[2])["stats"][0]
+                scale = max(numpy.abs(array).max(), 1e-300)
+                for key, wanted in (("mean", array.mean()), ("std", array.std()), ("min", array.min()), ("max", array.max())):
+                    self.assertLessEqual(abs(got[key] - wanted), accuracy * scale, f"{folder} step {i}: {key}")
+                self.assertLessEqual(abs(got["norm"] - numpy.linalg.norm(array)), accuracy * max(numpy.linalg.norm(array), 1e-300))
+                self.assertEqual((got["count"], got["zeros"]), (array.size, -1))
+        self.open("layers", next(each for each in self.ids if each.endswith("tf2")))
+        self.browser.wait("return document.body.innerText.includes('estimated from the bins')")
+
     def test_repeated_blocks_are_folded(self):
         self.open("network", "many")
         self.browser.wait("return document.querySelectorAll('.node').length === 1 && document.querySelector('.node').textContent.includes('300 layers')")
@@ -192,6 +231,11 @@ class Lists(unittest.TestCase):
         self.browser.run("[...document.querySelectorAll('button')].find((b) => b.innerText === 'unfold').click()")
         self.browser.wait("return document.querySelectorAll('.node').length === 300")
         self.assertLess(self.browser.run("return document.documentElement.scrollHeight"), 1000)
+        # Text that is drawn smaller than 12 pixels is for nobody.
+        size = self.browser.run("const p = document.querySelector('.network svg'); return 13 * p.clientWidth / p.viewBox.baseVal.width")
+        self.assertGreaterEqual(size, 11.9)
+        # A long chain goes on in columns.
+        self.assertGreater(self.browser.run("return new Set([...document.querySelectorAll('.node > rect:nth-of-type(1)')].map((r) => r.getAttribute('x'))).size"), 1)
 
     def test_a_cell_of_the_confusion_filters_the_examples(self):
         self.open("examples", "odd")

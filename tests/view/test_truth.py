@@ -163,9 +163,10 @@ class Truth(unittest.TestCase):
 
         self.open("findings", run="ill")
         self.browser.run("window.copied = []; navigator.clipboard.writeText = (text) => { window.copied.push(text); return Promise.resolve(); };")
-        self.browser.run("document.querySelectorAll('.finding button').forEach((button) => button.click())")
+        self.browser.run("document.querySelectorAll('.finding p button').forEach((button) => button.click())")
         self.assertEqual(self.browser.run("return window.copied"), [finding[3] for finding in findings if finding[3]])
         self.assertEqual(self.browser.run("return document.querySelectorAll('.finding').length"), len(findings))
+        self.browser.wait("return [...document.querySelectorAll('.finding')].every((f) => f.querySelector('.multiples .legend .value')?.dataset.exact)", "a chart of what the evidence is about")
 
     def test_a_diagnosis_that_found_nothing_is_a_green_line(self):
         record(self.folder / "well", "odd")

@@ -475,3 +475,24 @@ size_t td__metric_set_state(td_metric *metric, const double *state, size_t max) 
     metric->count = (int64_t)state[1];
     return STATE_HEAD + count;
 }
+
+size_t td__metric_take_sum(td_metric *metric, const double *state) {
+    metric->sum = state[0];
+    metric->count = (int64_t)state[1];
+    if (metric->sum_count) {
+        memcpy(metric->sums, state + STATE_HEAD, metric->sum_count * sizeof *metric->sums);
+    }
+    return STATE_HEAD + metric->sum_count;
+}
+
+bool td__metric_merge(td_metric *metric, const td_metric *other) {
+    if (metric->width != other->width && !make_room(metric, other->width)) {
+        return false;
+    }
+    metric->sum += other->sum;
+    metric->count += other->count;
+    for (size_t i = 0; i < other->sum_count; i++) {
+        metric->sums[i] += other->sums[i];
+    }
+    return true;
+}

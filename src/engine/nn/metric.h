@@ -67,6 +67,10 @@ bool td__metric_is_above(const td_metric *metric, float prediction);
 
 /* Writes the numbers to state (may be NULL) and returns how many there are. */
 size_t td__metric_state(const td_metric *metric, double *state);
+/* Like td__metric_set_state, for a state of the same size that several were added up to, number by number. */
+size_t td__metric_take_sum(td_metric *metric, const double *state);
+/* Adds what another metric of the same options has summed up; false when memory is exhausted. */
+bool td__metric_merge(td_metric *metric, const td_metric *other);
 /* Takes them back; returns how many it took of most, 0 when they cannot be its own or memory is
  * exhausted. */
 size_t td__metric_set_state(td_metric *metric, const double *state, size_t max);

@@ -6,6 +6,7 @@
  */
 #include "base/memory.h"
 #include "base/options.h"
+#include "nn/optimizer_role.h"
 #include "nn/schedule.h"
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -32,6 +33,7 @@ typedef struct optimizer_kind {
     size_t field_count;
     const char *states[MAX_STATES]; /* NULL: none */
     bool decays;                    /* run decays weights itself */
+    td__optimizer_role role;
     /* n elements: g gradient, s the states (NULL: not kept), w parameter */
     void (*run)(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                 const float *g, float *const s[MAX_STATES], float *w);
@@ -160,18 +162,21 @@ static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(bet
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
 static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
-    [TD_SGD] = {FIELDS(sgd_fields), .states = {"velocity"}, .run = run_sgd},
+    [TD_SGD] = {FIELDS(sgd_fields), .role = TD__ONE_RATE, .states = {"velocity"}, .run = run_sgd},
     [TD_ADAM] = {FIELDS(adam_fields), .states = {"m", "v", "largest_v"}, .decays = true,
-                 .run = run_adam},
+                 .role = TD__MOMENTS, .run = run_adam},
     [TD_ADAMW] = {FIELDS(adamw_fields), .states = {"m", "v", "largest_v"}, .decays = true,
-                  .run = run_adam},
+                  .role = TD__MOMENTS, .run = run_adam},
     [TD_RMSPROP] = {FIELDS(rmsprop_fields), .states = {"mean_square", "velocity", "mean_gradient"},
                     .run = run_rmsprop},
-    [TD_ADAGRAD] = {FIELDS(adagrad_fields), .states = {"sum_square"}, .run = run_adagrad},
+    [TD_ADAGRAD] = {FIELDS(adagrad_fields), .states = {"sum_square"}, .role = TD__SHRINKING,
+                    .run = run_adagrad},
     [TD_ADADELTA] = {FIELDS(adadelta_fields), .states = {"mean_square", "mean_update"},
                      .run = run_adadelta},
-    [TD_ADAMAX] = {FIELDS(moments_fields), .states = {"m", "u"}, .run = run_adamax},
-    [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
+    [TD_ADAMAX] = {FIELDS(moments_fields), .states = {"m", "u"}, .role = TD__MOMENTS,
+                   .run = run_adamax},
+    [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .role = TD__MOMENTS,
+                  .run = run_nadam},
     [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
 #define NAME(name, text) text,
@@ -213,6 +218,10 @@ size_t td__optimizer_states(const td_optimizer_options *options) {
         count += has_state(&planned, s);
     }
     return count;
+}
+
+td__optimizer_role td__optimizer_role_of(const td_optimizer *optimizer) {
+    return optimizer->kind->role;
 }
 
 /* --- options ------------------------------------------------------------------------------ */

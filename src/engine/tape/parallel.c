@@ -39,8 +39,14 @@ static void flush_denormals(void) {
 }
 
 void td_threads_set(int threads) {
+    td__threads_limit(0);
     (void)set(threads > 0 ? threads : td__threads_cores());
     flush_denormals(); /* in the workers too: they compute as the thread does that they work for */
+}
+
+void td__parallel_cut(int parts, int threads) {
+    td_threads_set(parts);
+    td__threads_limit(threads > 0 ? threads : td__threads_cores());
 }
 
 typedef struct split {

@@ -14,6 +14,10 @@ typedef void td__parallel_body(void *context, int part, int64_t begin, int64_t e
 int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body *body,
                  void *context);
 
+/* From now on work is cut as if there were `parts` threads, whatever their number: results are the same bits for any.
+ * td_threads() returns `parts`. td_threads_set ends it. */
+void td__parallel_cut(int parts, int threads);
+
 /* Work that is worth a thread: below it, or not much above on a busy machine, waking one costs more
  * than it saves. Elements of element-wise work, and multiply-adds of products. */
 #define TD__GRAIN 32768

@@ -218,9 +218,17 @@ static void start_workers(int wanted) {
     }
 }
 
+static atomic_int limit; /* relaxed: set before work begins */
+
+void td__threads_limit(int threads) {
+    atomic_store_explicit(&limit, threads, memory_order_relaxed);
+}
+
 /* How many threads take part in the next region. */
 static int threads_to_use(int shares) {
-    int threads = shares < TD__MAX_THREADS ? shares : TD__MAX_THREADS;
+    int most = atomic_load_explicit(&limit, memory_order_relaxed);
+    most = most > 0 && most < TD__MAX_THREADS ? most : TD__MAX_THREADS;
+    int threads = shares < most ? shares : most;
     if (use.threads > 0 && td__seconds() > use.until) {
         use.threads = 2 * use.threads < threads ? 2 * use.threads : 0;
     }

@@ -15,6 +15,8 @@ typedef void td__threads_body(void *context, int share);
  * alone. */
 void td__threads_run(int shares, td__threads_body *body, void *context);
 
+/* Regions have no more threads than this, whatever their shares; 0: as many as they have shares. */
+void td__threads_limit(int threads);
 /* The cores that this process may use. */
 int td__threads_cores(void);
 

@@ -1,6 +1,6 @@
 /* Writing .keras: metadata, configuration and weights, all stored, streamed to a draft that becomes
  * the file when it is complete. */
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "hdf5/hdf5.h"
 #include "keras/keras.h"
@@ -41,7 +41,8 @@ static void add_layer(td__hdf5_maker *maker, const td_model *model,
 static td_status append(void *user, const void *bytes, size_t size, td_error *error) {
     td__zip_writer *writer = user;
     td__zip_append(writer, bytes, size);
-    return writer->good ? TD_OK : td__file_error(error, "model.weights.h5", "write");
+    (void)error;
+    return writer->good ? TD_OK : TD_IO;
 }
 
 static void add_text(td__zip_writer *writer, const char *name, const char *text) {
@@ -50,44 +51,33 @@ static void add_text(td__zip_writer *writer, const char *name, const char *text)
     td__zip_end(writer);
 }
 
-static td_status write_archive(int file, const char *config, const char *metadata,
-                               td__hdf5_maker *maker, td_error *error) {
+typedef struct archive {
+    const char *config, *metadata;
+    td__hdf5_maker *maker;
+} archive;
+
+static td_status write_archive(void *context, int file, td_error *error) {
+    const archive *a = context;
     td__zip_writer writer = {.file = file, .good = true};
-    add_text(&writer, TD__KERAS_METADATA, metadata);
-    add_text(&writer, "config.json", config);
+    add_text(&writer, TD__KERAS_METADATA, a->metadata);
+    add_text(&writer, "config.json", a->config);
     td__zip_begin(&writer, "model.weights.h5");
-    td_status status = td__hdf5_finish(maker, append, &writer, error);
+    td_status status = td__hdf5_finish(a->maker, append, &writer, error);
     td__zip_end(&writer);
     td__zip_finish(&writer);
-    return status || writer.good ? status : td__file_error(error, "the model", "write");
+    return status || writer.good ? status : TD_IO;
 }
 
-/* Publishes path, or leaves it as it was. */
-static td_status publish(const char *path, const char *config, const char *metadata,
-                         td__hdf5_maker *maker, td_error *error) {
-    const char *name;
+static td_status publish(const char *path, archive *a, td_error *error) {
     uint64_t size = 0;
-    td_status sized = td__hdf5_size(maker, &size, error);
-    if (sized || size + strlen(config) + strlen(metadata) > MAX_BYTES) {
-        return sized ? sized
-                     : td_error_set(error, TD_RANGE,
-                                    "%s: more than 4 GiB are not written as .keras; "
-                                    ".safetensors holds any size",
-                                    path);
+    td_status status = td__hdf5_size(a->maker, &size, error);
+    if (!status && size + strlen(a->config) + strlen(a->metadata) > MAX_BYTES) {
+        status = td_error_set(error, TD_RANGE,
+                              "%s: more than 4 GiB are not written as .keras; "
+                              ".safetensors holds any size",
+                              path);
     }
-    int folder = td__folder_of(path, &name, error);
-    if (folder < 0) {
-        return TD_IO;
-    }
-    td__draft draft;
-    td_status status = td__draft_create(&draft, folder, name, error);
-    if (!status) {
-        status = write_archive(draft.file, config, metadata, maker, error);
-        td_status ended = td__draft_end(&draft, !status, true, status ? NULL : error);
-        status = status ? status : ended;
-    }
-    close(folder);
-    return status;
+    return status ? status : td__draft_write(path, true, write_archive, a, error);
 }
 
 td_status td__keras_save(const td_model *model, const char *path, size_t count,
@@ -108,7 +98,7 @@ td_status td__keras_save(const td_model *model, const char *path, size_t count,
         for (size_t i = 0; i < plan.count; i++) {
             add_layer(maker, model, &plan.layers[i]);
         }
-        status = publish(path, config, metadata, maker, error);
+        status = publish(path, &(archive){config, metadata, maker}, error);
     }
     td__hdf5_drop(maker);
     td__free(metadata);

@@ -1,7 +1,7 @@
 /* Writing .h5, the format of Keras before .keras, which Keras 3 still opens: the configuration and the
  * notes are attributes of the root; model_weights has a group for each layer, with the names of its
  * weights in the order of layer.weights. */
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "hdf5/hdf5.h"
 #include "keras/keras.h"
@@ -72,30 +72,14 @@ typedef struct target {
 
 static td_status append(void *user, const void *bytes, size_t size, td_error *error) {
     target *to = user;
-    if (!td__write_all(to->file, bytes, size, to->at)) {
-        return td__file_error(error, "the model", "write");
-    }
+    (void)error;
+    bool good = td__write_all(to->file, bytes, size, to->at);
     to->at += (off_t)size;
-    return TD_OK;
+    return good ? TD_OK : TD_IO;
 }
 
-/* Publishes path, or leaves it as it was. */
-static td_status publish(const char *path, td__hdf5_maker *maker, td_error *error) {
-    const char *name;
-    int folder = td__folder_of(path, &name, error);
-    if (folder < 0) {
-        return TD_IO;
-    }
-    td__draft draft;
-    td_status status = td__draft_create(&draft, folder, name, error);
-    if (!status) {
-        target to = {.file = draft.file};
-        status = td__hdf5_finish(maker, append, &to, error);
-        td_status ended = td__draft_end(&draft, !status, true, status ? NULL : error);
-        status = status ? status : ended;
-    }
-    close(folder);
-    return status;
+static td_status write_file(void *context, int file, td_error *error) {
+    return td__hdf5_finish(context, append, &(target){.file = file}, error);
 }
 
 td_status td__keras_save_legacy(const td_model *model, const char *path, size_t count,
@@ -112,7 +96,7 @@ td_status td__keras_save_legacy(const td_model *model, const char *path, size_t 
             td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8", path);
     }
     status = status ? status : add_all(maker, &plan, config, count, notes, error);
-    status = status ? status : publish(path, maker, error);
+    status = status ? status : td__draft_write(path, true, write_file, maker, error);
     td__hdf5_drop(maker);
     td__free(config);
     td__keras_plan_release(&plan);

@@ -2,7 +2,7 @@
  * uncompressed; read in whatever number type, byte order and packing numpy chose. */
 #include "model/weights.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/little.h"
 #include "base/memory.h"
 #include "data/npy.h"
@@ -70,32 +70,34 @@ static char *member_names(size_t count, const td__named_view *tensors) {
     return names;
 }
 
+typedef struct archive {
+    size_t count;
+    const td__named_view *tensors;
+    const char *names; /* of the members, as member_names makes them */
+} archive;
+
+static td_status write_archive(void *context, int file, td_error *error) {
+    const archive *a = context;
+    int64_t all = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        all += 2 * bytes_of(&a->tensors[i].view); /* bfloat16 grows */
+    }
+    td__zip_writer writer = {.file = file, .good = true, .large = all > SMALL};
+    td_status status = TD_OK;
+    const char *member = a->names;
+    for (size_t i = 0; !status && i < a->count && writer.good; i++, member += strlen(member) + 1) {
+        status = add_array(&writer, member, &a->tensors[i].view, error);
+    }
+    td__zip_finish(&writer);
+    return status || writer.good ? status : TD_IO;
+}
+
 td_status td__npz_write(const char *path, size_t count, const td__named_view *tensors,
                         td_error *error) {
-    const char *name;
-    int64_t all = 0;
-    for (size_t i = 0; i < count; i++) {
-        all += 2 * bytes_of(&tensors[i].view); /* bfloat16 grows */
-    }
     char *names = member_names(count, tensors);
-    int folder = names ? td__folder_of(path, &name, error) : -1;
-    td__draft draft;
-    td_status status = !names       ? td_error_set(error, TD_MEMORY, "%s: out of memory", path)
-                       : folder < 0 ? TD_IO
-                                    : td__draft_create(&draft, folder, name, error);
-    if (!status) {
-        td__zip_writer writer = {.file = draft.file, .good = true, .large = all > SMALL};
-        const char *member = names;
-        for (size_t i = 0; i < count && writer.good; i++, member += strlen(member) + 1) {
-            status = add_array(&writer, member, &tensors[i].view, error);
-        }
-        td__zip_finish(&writer);
-        td_status ended = td__draft_end(&draft, writer.good, false, status ? NULL : error);
-        status = status ? status : ended;
-    }
-    if (folder >= 0) {
-        close(folder);
-    }
+    td_status status = names ? td__draft_write(path, false, write_archive,
+                                               &(archive){count, tensors, names}, error)
+                             : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     td__free(names);
     return status;
 }

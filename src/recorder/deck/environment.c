@@ -129,6 +129,9 @@ static void give_command(td__fact_function *each, void *user) {
     char *text = td__calloc(MAX_COMMAND, 1), *shown = td__calloc(4, MAX_COMMAND);
     ssize_t length = text && shown ? read_start("/proc/self/cmdline", text, MAX_COMMAND) : 0;
     size_t used = 0;
+    if (length > 0) {
+        td__hide_in_words(text, (size_t)length);
+    }
     for (ssize_t next, at = 0; at < length; at = next) {
         next = at + (ssize_t)strlen(text + at) + 1;
         static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -14,6 +14,11 @@ typedef void td__fact_function(void *user, const char *key, const char *value);
  * .memory, .git.commit, .git.branch, and .variable.NAME of an allow-list. No process is started. */
 void td__environment_facts(td__fact_function *each, void *user);
 
+/* Puts '*' in place of what a name such as password, api_key or token says is a secret: in a text, and in the
+ * words of a command line, each ended by a zero. */
+void td__hide_in_text(char *text);
+void td__hide_in_words(char *words, size_t length);
+
 /* The commit that is checked out in the folder or one above it, and the branch ("" when HEAD is detached).
  * False when there is no repository. */
 enum { TD__GIT_TEXT = 256 };

@@ -27,6 +27,12 @@ static bool spawn_git(pid_t *process, int out) {
                                   "--no-color",
                                   "--no-ext-diff",
                                   "--no-textconv",
+                                  "--", /* all but files that are there to hold secrets */
+                                  ":(exclude,top,glob)**/.env*",
+                                  ":(exclude,top,glob)**/.netrc",
+                                  ":(exclude,top,glob)**/*.key",
+                                  ":(exclude,top,glob)**/*.pem",
+                                  ":(exclude,top,glob)**/*credentials*",
                                   NULL};
     return td__child_start(words, -1, out, false, process) == 0;
 }

@@ -497,6 +497,7 @@ static void note_diff(td_deck *deck) {
     static const char more[] = "\n(cut here: there is more)\n";
     char *texts = td__calloc(1, sizeof key + deck->diff.length + sizeof more);
     if (texts) {
+        td__hide_in_text(deck->diff.text);
         memcpy(texts, key, sizeof key);
         memcpy(texts + sizeof key, deck->diff.text, deck->diff.length);
         if (!deck->diff.complete) {

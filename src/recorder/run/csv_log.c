@@ -2,7 +2,7 @@
  * hparams.yaml beside it). The first line names the columns, of which one is `step` or `epoch`. */
 #include "run/foreign.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "base/parse.h"
 
@@ -180,8 +180,8 @@ static bool is_table(const char *path) {
 
 static bool is_run(const char *path) {
     char file[MAX_PATH];
-    return table_of(path, file) &&
-           (td__foreign_ends(file, ".csv") || td__foreign_ends(file, ".log")) && is_table(file);
+    return table_of(path, file) && (td__ends_in(file, ".csv") || td__ends_in(file, ".log")) &&
+           is_table(file);
 }
 
 typedef struct settings {

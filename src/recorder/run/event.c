@@ -2,7 +2,9 @@
 
 #include "base/memory.h"
 #include "base/proto.h"
+#include "run/event_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,9 +23,13 @@ enum {
     VALUE_METADATA = 9,
     METADATA_PLUGIN = 1,
     PLUGIN_NAME = 1,
-    IMAGE_BYTES = 4,
+    PLUGIN_CONTENT = 2,
+    MEDIA_BYTES = 4, /* of an image, and of a sound */
     HISTOGRAM_MIN = 1,
     HISTOGRAM_MAX = 2,
+    HISTOGRAM_NUM = 3,
+    HISTOGRAM_SUM = 4,
+    HISTOGRAM_SUM_SQUARES = 5,
     HISTOGRAM_LIMITS = 6,
     HISTOGRAM_COUNTS = 7,
     TENSOR_DTYPE = 1,
@@ -36,9 +42,10 @@ enum {
     DT_STRING = 7,
 };
 
-enum plugin { UNKNOWN, SCALARS, HISTOGRAMS, IMAGES, TEXTS, OTHER };
+enum plugin { UNKNOWN, SCALARS, HISTOGRAMS, IMAGES, TEXTS, CURVES, SOUNDS, SETTINGS, OTHER };
 static const char *const plugin_names[] = {
-    [SCALARS] = "scalars", [HISTOGRAMS] = "histograms", [IMAGES] = "images", [TEXTS] = "text"};
+    [SCALARS] = "scalars",  [HISTOGRAMS] = "histograms", [IMAGES] = "images",   [TEXTS] = "text",
+    [CURVES] = "pr_curves", [SOUNDS] = "audio",          [SETTINGS] = "hparams"};
 
 /* tag->user */
 enum { NOT_ASKED, WANTED, UNWANTED };
@@ -60,9 +67,9 @@ static const struct element {
 
 /* One value of a summary, as it lies in the event. */
 typedef struct value {
-    td__proto_field tag, image, histogram, tensor, metadata;
+    td__proto_field tag, image, histogram, sound, tensor, metadata;
     float simple;
-    bool has_simple, has_audio;
+    bool has_simple;
 } value;
 
 static td_status event_malformed(td_error *error, const char *what) {
@@ -79,11 +86,47 @@ static td_status hand_on(td__decoder *decoder, const td_record *record, td_error
 }
 
 static td_status hand_on_histogram(td__decoder *decoder, td_record *record, size_t count,
-                                   td_error *error) {
+                                   const td_stats *stats, td_error *error) {
     td_histogram histogram = {.ranges = decoder->ranges, .bin_count = (int32_t)count};
     record->form = TD_HISTOGRAM;
     record->histogram = &histogram;
+    record->stats = stats->count > 0 ? stats : NULL;
     return hand_on(decoder, record, error);
+}
+
+/* How many of the values were zero is not known. */
+static td_stats stats_of(double count, double sum, double squares, double least, double greatest) {
+    bool valid = count >= 1 && count < 9e18;
+    double mean = valid ? sum / count : 0;
+    return (td_stats){.count = valid ? (int64_t)count : 0,
+                      .zeros = -1,
+                      .first_nonfinite = -1,
+                      .mean = mean,
+                      .std = valid ? sqrt(fmax(squares / count - mean * mean, 0)) : 0,
+                      .min = least,
+                      .max = greatest,
+                      .norm = sqrt(squares)};
+}
+
+/* Of ranges without sums: values are taken to be spread evenly over the range that they are in. */
+static td_stats estimate_stats(const td_range *ranges, size_t bins) {
+    double count = 0, sum = 0, squares = 0;
+    for (size_t i = 0; i < bins; i++) {
+        double left = ranges[i].left, right = ranges[i].right;
+        count += ranges[i].count;
+        sum += ranges[i].count * (left + right) / 2;
+        squares += ranges[i].count * (left * left + left * right + right * right) / 3;
+    }
+    return stats_of(count, sum, squares, bins ? ranges[0].left : 0,
+                    bins ? ranges[bins - 1].right : 0);
+}
+
+/* A fact about the run; key is in two parts. */
+static td_status hand_on_note(const td__decoder *decoder, const char *first, const char *second,
+                              const char *text, td_error *error) {
+    char key[1024];
+    (void)snprintf(key, sizeof key, "%s%.1000s", first, second);
+    return decoder->note ? decoder->note(decoder->user, key, text, error) : TD_OK;
 }
 
 static bool ranges_reach(td__decoder *decoder, size_t count) {
@@ -138,11 +181,12 @@ static td_status decode_histo(td__decoder *decoder, const td__proto_field *messa
     }
     td__proto proto = td__proto_in(message);
     td__proto_field field;
-    double least = 0, greatest = 0;
+    double facts[HISTOGRAM_SUM_SQUARES + 1] = {0}; /* by the field's number */
     size_t limits = 0, counts = 0;
     while (td__proto_next(&proto, &field)) {
-        least = field.number == HISTOGRAM_MIN ? td__double_of(field.bits) : least;
-        greatest = field.number == HISTOGRAM_MAX ? td__double_of(field.bits) : greatest;
+        if (field.number <= HISTOGRAM_SUM_SQUARES && field.wire == TD__FIXED64) {
+            facts[field.number] = td__double_of(field.bits);
+        }
         if (field.number != HISTOGRAM_LIMITS && field.number != HISTOGRAM_COUNTS) {
             continue;
         }
@@ -157,8 +201,11 @@ static td_status decode_histo(td__decoder *decoder, const td__proto_field *messa
             }
         }
     }
-    count = trim_ranges(decoder->ranges, count, least, greatest);
-    return hand_on_histogram(decoder, record, count, error);
+    count = trim_ranges(decoder->ranges, count, facts[HISTOGRAM_MIN], facts[HISTOGRAM_MAX]);
+    td_stats stats =
+        stats_of(facts[HISTOGRAM_NUM], facts[HISTOGRAM_SUM], facts[HISTOGRAM_SUM_SQUARES],
+                 facts[HISTOGRAM_MIN], facts[HISTOGRAM_MAX]);
+    return hand_on_histogram(decoder, record, count, &stats, error);
 }
 
 static td_status hand_on_picture(td__decoder *decoder, td_record *record,
@@ -174,15 +221,40 @@ static td_status hand_on_picture(td__decoder *decoder, td_record *record,
     return hand_on(decoder, record, error);
 }
 
-static td_status decode_image(td__decoder *decoder, const td__proto_field *message,
+/* A WAV file becomes a tensor of frames x channels, and a note of its rate. */
+static td_status hand_on_sound(td__decoder *decoder, td_record *record,
+                               const td__proto_field *bytes, td_error *error) {
+    td__sound sound;
+    if (!td__sound_read(bytes->data, bytes->size, &sound)) {
+        td__run_problem(decoder->problems, "%s: its sound is not 16-bit WAV and is left out",
+                        record->signal);
+        return TD_OK;
+    }
+    size_t count = (size_t)(sound.frames * sound.channels);
+    if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, 2 * count + 1, max_bytes, 1)) {
+        return out_of_memory(error);
+    }
+    td__little_copy(decoder->bytes, sound.samples, 2 * count, 2);
+    char about[32];
+    (void)snprintf(about, sizeof about, "audio %u", sound.rate);
+    td_view view = {TD_INT16, TD_SHAPE(sound.frames, sound.channels), decoder->bytes, NULL, NULL};
+    record->form = TD_TENSOR;
+    record->view = &view;
+    td_status status = hand_on_note(decoder, "tensorboard.", record->signal, about, error);
+    return status ? status : hand_on(decoder, record, error);
+}
+
+/* The bytes of an image or of a sound are the field of the same number. */
+static td_status decode_media(td__decoder *decoder, const td__proto_field *message, bool is_sound,
                               td_record *record, td_error *error) {
     td__proto proto = td__proto_in(message);
     td__proto_field field, bytes = {0};
     while (td__proto_next(&proto, &field)) {
-        bytes = field.number == IMAGE_BYTES && field.wire == TD__BYTES ? field : bytes;
+        bytes = field.number == MEDIA_BYTES && field.wire == TD__BYTES ? field : bytes;
     }
-    return proto.bad ? event_malformed(error, "an image")
-                     : hand_on_picture(decoder, record, &bytes, error);
+    return proto.bad  ? event_malformed(error, "an image or a sound")
+           : is_sound ? hand_on_sound(decoder, record, &bytes, error)
+                      : hand_on_picture(decoder, record, &bytes, error);
 }
 
 /* ---- Tensors -------------------------------------------------------------------------------- */
@@ -347,12 +419,19 @@ static td_status decode_numbers(td__decoder *decoder, const td__proto_field *mes
             return out_of_memory(error);
         }
         memcpy(decoder->ranges, decoder->bytes, bins * sizeof(td_range));
-        return hand_on_histogram(decoder, record, bins, error);
+        td_stats stats = estimate_stats(decoder->ranges, bins);
+        status =
+            hand_on_note(decoder, "statistics", "",
+                         "mean, std and norm are estimated from the bins of histograms", error);
+        return status ? status : hand_on_histogram(decoder, record, bins, &stats, error);
+    }
+    if (plugin == CURVES) {
+        status = hand_on_note(decoder, "tensorboard.", record->signal, plugin_names[CURVES], error);
     }
     td_view view = {.dtype = element->dtype, .shape = t->shape, .data = decoder->bytes};
     record->form = TD_TENSOR;
     record->view = &view;
-    return hand_on(decoder, record, error);
+    return status ? status : hand_on(decoder, record, error);
 }
 
 static td_status hand_on_text(td__decoder *decoder, td_record *record, const td__proto_field *text,
@@ -368,11 +447,14 @@ static td_status hand_on_text(td__decoder *decoder, td_record *record, const td_
     return hand_on(decoder, record, error);
 }
 
-/* Several pictures of one step are signals TAG/0, TAG/1, … */
-static td_status hand_on_picture_of(td__decoder *decoder, td_record *record, size_t index,
-                                    size_t count, const td__proto_field *bytes, td_error *error) {
+/* Several pictures or sounds of one step are signals TAG/0, TAG/1, … */
+static td_status hand_on_media_of(td__decoder *decoder, td_record *record, bool is_sound,
+                                  size_t index, size_t count, const td__proto_field *bytes,
+                                  td_error *error) {
+    td_status (*hand)(td__decoder *, td_record *, const td__proto_field *, td_error *) =
+        is_sound ? hand_on_sound : hand_on_picture;
     if (count == 1) {
-        return hand_on_picture(decoder, record, bytes, error);
+        return hand(decoder, record, bytes, error);
     }
     char name[1024];
     int length = snprintf(name, sizeof name, "%.1000s/%zu", record->signal, index);
@@ -383,10 +465,10 @@ static td_status hand_on_picture_of(td__decoder *decoder, td_record *record, siz
     }
     part.signal_index = (int32_t)(tag - decoder->tags.tags);
     part.signal = tag->name;
-    return hand_on_picture(decoder, &part, bytes, error);
+    return hand(decoder, &part, bytes, error);
 }
 
-/* Texts; or pictures: width, height, and a PNG for each. */
+/* Texts; or pictures: width, height, and a PNG for each; or sounds: a WAV and a label for each. */
 static td_status decode_strings(td__decoder *decoder, const td__proto_field *message,
                                 enum plugin plugin, td_record *record, td_error *error) {
     enum { BEFORE_PICTURES = 2 };
@@ -404,11 +486,13 @@ static td_status decode_strings(td__decoder *decoder, const td__proto_field *mes
             continue;
         }
         record->signal = decoder->tags.tags[tag].name;
-        if (plugin != IMAGES) {
+        if (plugin == SOUNDS && at % 2 == 0) {
+            status = hand_on_media_of(decoder, record, true, at / 2, count / 2, &field, error);
+        } else if (plugin == IMAGES && at >= BEFORE_PICTURES) {
+            status = hand_on_media_of(decoder, record, false, at - BEFORE_PICTURES,
+                                      count - BEFORE_PICTURES, &field, error);
+        } else if (plugin != IMAGES && plugin != SOUNDS) {
             status = hand_on_text(decoder, record, &field, error);
-        } else if (at >= BEFORE_PICTURES) {
-            status = hand_on_picture_of(decoder, record, at - BEFORE_PICTURES,
-                                        count - BEFORE_PICTURES, &field, error);
         }
         at++;
     }
@@ -438,25 +522,28 @@ static td_status decode_tensor(td__decoder *decoder, const td__proto_field *mess
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-static enum plugin plugin_of(const td__proto_field *metadata) {
+/* content: what the plugin itself says. */
+static enum plugin plugin_of(const td__proto_field *metadata, td__proto_field *content) {
     td__proto proto = td__proto_in(metadata);
     td__proto_field field, name;
+    enum plugin found = UNKNOWN;
     while (td__proto_next(&proto, &field)) {
         if (field.number != METADATA_PLUGIN || field.wire != TD__BYTES) {
             continue;
         }
         td__proto plugin = td__proto_in(&field);
+        found = OTHER;
         while (td__proto_next(&plugin, &name)) {
-            for (int i = SCALARS; name.number == PLUGIN_NAME && i <= TEXTS; i++) {
+            *content = name.number == PLUGIN_CONTENT && name.wire == TD__BYTES ? name : *content;
+            for (int i = SCALARS; name.number == PLUGIN_NAME && i < OTHER; i++) {
                 size_t length = strlen(plugin_names[i]);
                 if (name.size == length && memcmp(name.data, plugin_names[i], length) == 0) {
-                    return (enum plugin)i;
+                    found = (enum plugin)i;
                 }
             }
         }
-        return OTHER;
     }
-    return UNKNOWN;
+    return found;
 }
 
 static bool read_value(const td__proto_field *message, value *made) {
@@ -481,7 +568,7 @@ static bool read_value(const td__proto_field *message, value *made) {
             made->histogram = field;
             break;
         case VALUE_AUDIO:
-            made->has_audio = true;
+            made->sound = field;
             break;
         case VALUE_TENSOR:
             made->tensor = field;
@@ -514,10 +601,16 @@ static td_status decode_value(td__decoder *decoder, const td__proto_field *messa
     if (!tag) {
         return out_of_memory(error);
     }
-    if (v.metadata.data && tag->plugin == UNKNOWN) {
-        tag->plugin = (uint8_t)plugin_of(&v.metadata);
+    td__proto_field content = {0};
+    if (v.metadata.data && (tag->plugin == UNKNOWN || tag->plugin == SETTINGS)) {
+        tag->plugin = (uint8_t)plugin_of(&v.metadata, &content);
     }
     enum plugin plugin = tag->plugin;
+    if (plugin == SETTINGS) { /* its values are in what the plugin says */
+        return decoder->note ? td__hparams_read(content.data, content.size, decoder->note,
+                                                decoder->user, error)
+                             : TD_OK;
+    }
     if (!is_wanted(decoder, tag) || at->step < decoder->first_step ||
         at->step > decoder->last_step) {
         return TD_OK;
@@ -536,11 +629,9 @@ static td_status decode_value(td__decoder *decoder, const td__proto_field *messa
     if (v.histogram.data) {
         return decode_histo(decoder, &v.histogram, &record, error);
     }
-    if (v.image.data) {
-        return decode_image(decoder, &v.image, &record, error);
-    }
-    if (v.has_audio) {
-        td__run_problem(decoder->problems, "%s: sound is left out", tag->name);
+    if (v.image.data || v.sound.data) {
+        return decode_media(decoder, v.image.data ? &v.image : &v.sound, !v.image.data, &record,
+                            error);
     }
     return TD_OK;
 }

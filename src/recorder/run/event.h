@@ -1,6 +1,8 @@
-/* Events of TensorBoard's files, decoded into records: `simple_value`, `histo` and `image` of the
- * old style, tensors of the plugins scalars, histograms, images and text of the new one, and other
- * tensors of numbers as they are. */
+/* Events of TensorBoard's files, decoded into records: `simple_value`, `histo`, `image` and `audio` of
+ * the old style, tensors of the plugins scalars, histograms, images, audio and text of the new one,
+ * and other tensors of numbers as they are. Facts about the run are notes: experiment.NAME are the
+ * settings of the plugin hparams; tensorboard.TAG is "audio RATE" of a sound, whose tensor is frames x
+ * channels, and "pr_curves" of such curves; "statistics" says that they are estimated. */
 #ifndef TAPEDECK_RUN_EVENT_H
 #define TAPEDECK_RUN_EVENT_H
 
@@ -13,9 +15,11 @@
 typedef struct td__decoder {
     td_record_function *each; /* set; its error ends the reading and is returned */
     bool (*wants)(void *user, const char *name); /* set, or NULL: all; asked once a tag */
-    void *user;                                  /* set */
-    int64_t first_step, last_step;               /* set: other steps are left out */
-    td__problems *problems;                      /* set */
+    td_status (*note)(void *user, const char *key, const char *text,
+                      td_error *error); /* set, or NULL */
+    void *user;                         /* set */
+    int64_t first_step, last_step;      /* set: other steps are left out */
+    td__problems *problems;             /* set */
     td__tags tags;
     td_range *ranges;
     size_t range_capacity;

@@ -1,6 +1,6 @@
 #include "run/foreign.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/parse.h"
@@ -41,7 +41,7 @@ const char *td_run_foreign(const char *path) {
 bool td__foreign_marks(const char *name) {
     for (size_t i = 0; i < FOREIGN; i++) {
         const char *mark = foreign[i]->mark;
-        if (mark && (strcmp(name, mark) == 0 || (*mark == '.' && td__foreign_ends(name, mark)))) {
+        if (mark && (strcmp(name, mark) == 0 || (*mark == '.' && td__ends_in(name, mark)))) {
             return true;
         }
     }
@@ -481,9 +481,4 @@ char *td__foreign_load(const char *path, size_t limit, size_t *length, td_error 
         close(file);
     }
     return NULL;
-}
-
-bool td__foreign_ends(const char *path, const char *ending) {
-    size_t length = strlen(path), size = strlen(ending);
-    return length > size && strcmp(path + length - size, ending) == 0;
 }

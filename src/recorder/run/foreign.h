@@ -70,7 +70,6 @@ td_status td__foreign_yaml(const char *path, td_note_function *each, void *user,
 double td__foreign_time(const char *text);
 /* A small file as text, from td__calloc, of at most limit bytes; NULL with an error. */
 char *td__foreign_load(const char *path, size_t limit, size_t *length, td_error *error);
-bool td__foreign_ends(const char *path, const char *ending);
 /* "started": a time as the run's notes have it. */
 td_status td__intake_started(td__intake *intake, double seconds, td_error *error);
 

@@ -21,19 +21,6 @@ static void set_real(td__rank_cell *c, double value) {
     *c = (td__rank_cell){.real = value, .text = isnan(value) ? NULL : ""};
 }
 
-static td_stats stats_of(td__rows *row) {
-    return (td_stats){.count = td__rows_integer(row, 1),
-                      .mean = td__rows_real(row, 2),
-                      .std = td__rows_real(row, 3),
-                      .min = td__rows_real(row, 4),
-                      .max = td__rows_real(row, 5),
-                      .norm = td__rows_real(row, 6),
-                      .zeros = td__rows_integer(row, 7),
-                      .nan = td__rows_integer(row, 8),
-                      .inf = td__rows_integer(row, 9),
-                      .first_nonfinite = td__rows_integer(row, 10)};
-}
-
 /* The column of a row of TD__STATISTICS; 0: there is none of that name. */
 static int column_of(const char *name) {
     static const char *const names[] = {"count", "mean",  "std", "min", "max",
@@ -167,7 +154,7 @@ int td__ranks_merge_step(td__ranks_rows *r, int64_t step, td_error *error) {
             mean = count ? mean + (value - mean) / (double)(count + 1) : value;
             set_real(&r->cells[1], mean);
         } else if (kind == TD__STATISTICS) {
-            td_stats more = stats_of(row);
+            td_stats more = td__rows_stats(row);
             if (count) {
                 td_stats_merge(&stats, &more);
             } else {

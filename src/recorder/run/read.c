@@ -34,19 +34,6 @@ typedef struct reading {
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
-static td_stats stats_of(td__rows *row) {
-    return (td_stats){.count = td__rows_integer(row, 1),
-                      .mean = td__rows_real(row, 2),
-                      .std = td__rows_real(row, 3),
-                      .min = td__rows_real(row, 4),
-                      .max = td__rows_real(row, 5),
-                      .norm = td__rows_real(row, 6),
-                      .zeros = td__rows_integer(row, 7),
-                      .nan = td__rows_integer(row, 8),
-                      .inf = td__rows_integer(row, 9),
-                      .first_nonfinite = td__rows_integer(row, 10)};
-}
-
 /* What a record points to. */
 typedef struct parts {
     bool places; /* tensors: where they are, and nothing else */
@@ -94,7 +81,7 @@ static td_status fill_record(td_run *run, td__rows *row, td_record *record, part
         record->value = td__rows_real(row, 1);
         return TD_OK;
     case TD_STATS:
-        p->stats = stats_of(row);
+        p->stats = td__rows_stats(row);
         record->stats = &p->stats;
         return TD_OK;
     case TD_HISTOGRAM:

@@ -108,3 +108,16 @@ const char *td__run_text(td__rows *rows, int column) {
     const char *text = td__rows_text(rows, column, NULL);
     return text ? text : "";
 }
+
+td_stats td__rows_stats(td__rows *row) {
+    return (td_stats){.count = td__rows_integer(row, 1),
+                      .mean = td__rows_real(row, 2),
+                      .std = td__rows_real(row, 3),
+                      .min = td__rows_real(row, 4),
+                      .max = td__rows_real(row, 5),
+                      .norm = td__rows_real(row, 6),
+                      .zeros = td__rows_integer(row, 7),
+                      .nan = td__rows_integer(row, 8),
+                      .inf = td__rows_integer(row, 9),
+                      .first_nonfinite = td__rows_integer(row, 10)};
+}

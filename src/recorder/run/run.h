@@ -71,6 +71,8 @@ td__rows *td__run_select_all(td_run *run, td__source source);
 bool td__run_next(td_run *run, td__rows *rows);
 /* Never NULL. */
 const char *td__run_text(td__rows *rows, int column);
+/* The statistics that a row of TD__STATISTICS with all columns holds. */
+td_stats td__rows_stats(td__rows *row);
 
 /* ---- Signals (signals.c) -------------------------------------------------------------------- */
 

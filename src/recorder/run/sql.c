@@ -2,299 +2,34 @@
  *
  * Runs are opened when a statement first needs them and at most MAX_OPEN of them stay open; those that
  * a cursor reads are pinned. What cannot be read of a run is a problem, and the others are read. */
+#include "run/sql.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
-#include "base/parse.h"
-#include "run/run.h"
-#include "store/relations.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_OPEN = 128, MAX_RUNS = 1 << 20 };
 static const double default_seconds = 60, max_seconds = 2; /* of a statement; to open a run */
 
-typedef struct entry {
-    char *folder, *name;
-    const char *label; /* the name, or the folder where several runs have that name */
-    td_run *run;       /* NULL: not open */
-    char *error;       /* why it could not be opened; NULL: it could, or was not tried */
-    td_run_info info;  /* without texts */
-    bool about;        /* info was read */
-    int pins;
-    uint64_t used; /* when it was last acquired */
-} entry;
-
 struct td_sql {
-    entry *entries;
+    td__sql_entry *entries;
     size_t count, capacity, open;
     uint64_t acquired; /* counts up */
     td__statement *statement;
     td__problems problems;
 };
 
-/* ---- The tables ----------------------------------------------------------------------------- */
-
-/* Where the value of a column comes from. */
-typedef enum origin {
-    FROM_RUN,     /* its name */
-    FROM_INFO,    /* td_run_info: `at` is one of the facts below */
-    FROM_SIGNAL,  /* td_run_signal: likewise */
-    FROM_RANK,    /* td_run_rank: likewise */
-    FROM_INTEGER, /* column `at` of the store's row */
-    FROM_REAL,
-    FROM_TEXT,
-    FROM_EITHER, /* a number where the text is one */
-    FROM_BIN,    /* of the histogram that is unpacked: 0 left, 1 right, 2 count */
-} origin;
-
-enum {
-    INFO_FOLDER,
-    INFO_STATE,
-    INFO_STARTED,
-    INFO_LAST_RECORD,
-    INFO_STEP,
-    INFO_EPOCH,
-    INFO_BYTES,
-    INFO_DROPPED,
-    INFO_DEGRADED,
-    INFO_ERROR
-};
-enum {
-    SIGNAL_NAME,
-    SIGNAL_KIND,
-    SIGNAL_LAYER,
-    SIGNAL_PARAMETER,
-    SIGNAL_POSITION,
-    SIGNAL_BETTER,
-    SIGNAL_RANK,
-    SIGNAL_FORMS,
-    SIGNAL_FIRST,
-    SIGNAL_LAST
-};
-enum {
-    RANK_RANK,
-    RANK_ATTEMPT,
-    RANK_NODE,
-    RANK_LOCAL,
-    RANK_STEP,
-    RANK_STATE,
-    RANK_MESH,
-    RANK_FOLDER
-};
-
-typedef struct place {
-    origin origin;
-    int at;
-} place;
-
-/* What the rows of a table are: one of a run, one of a signal, one of a rank, or a source's. */
-typedef enum rows_of {
-    OF_RUNS,
-    OF_SIGNALS,
-    OF_RANKS,
-    OF_SOURCE,
-    OF_SIGNAL_SOURCE,
-    OF_SPREAD /* a signal's source over the ranks; runs of one process have none */
-} rows_of;
-
-typedef struct view {
-    rows_of rows;
-    td__source source;
-    uint32_t forms; /* of signals that have rows */
-    place places[TD__RELATION_COLUMNS];
-} view;
-
-#define RUN_COLUMN                                                                                 \
-    { FROM_RUN, 0 }
-#define SIGNAL_COLUMN                                                                              \
-    { FROM_SIGNAL, SIGNAL_NAME }
-
-static const td__relation relations[] = {
-    {"runs",
-     {"run TEXT", "folder TEXT", "state TEXT", "started REAL", "last_record REAL",
-      "last_step INTEGER", "last_epoch INTEGER", "bytes INTEGER", "dropped INTEGER",
-      "degraded INTEGER", "error TEXT"}},
-    {"signals",
-     {"run TEXT", "signal TEXT", "kind TEXT", "layer TEXT", "parameter TEXT", "position INTEGER",
-      "better TEXT", "rank INTEGER", "forms TEXT", "first_step INTEGER", "last_step INTEGER"}},
-    {"steps", {"run TEXT", "step INTEGER", "epoch INTEGER", "wall_time REAL"}},
-    {"scalars", {"run TEXT", "signal TEXT", "step INTEGER", "value REAL"}},
-    {"stats",
-     {"run TEXT", "signal TEXT", "layer TEXT", "kind TEXT", "step INTEGER", "count INTEGER",
-      "mean REAL", "std REAL", "min REAL", "max REAL", "norm REAL", "zeros INTEGER", "nan INTEGER",
-      "inf INTEGER", "first_nonfinite INTEGER"}},
-    {"histograms",
-     {"run TEXT", "signal TEXT", "step INTEGER", "low REAL", "high REAL", "count REAL"}},
-    {"tensors",
-     {"run TEXT", "signal TEXT", "step INTEGER", "form TEXT", "file TEXT", "record INTEGER"}},
-    {"examples",
-     {"run TEXT", "signal TEXT", "step INTEGER", "sample INTEGER", "label", "value TEXT"}},
-    {"texts", {"run TEXT", "signal TEXT", "step INTEGER", "text TEXT"}},
-    {"findings",
-     {"run TEXT", "cause TEXT", "layer TEXT", "unit INTEGER", "since_step INTEGER",
-      "confidence TEXT", "severity TEXT", "symptoms TEXT", "evidence TEXT", "remedy TEXT",
-      "origin TEXT"}},
-    {"events",
-     {"run TEXT", "kind TEXT", "epoch INTEGER", "step INTEGER", "wall_time REAL", "count INTEGER",
-      "signal TEXT", "text TEXT"}},
-    {"config", {"run TEXT", "key TEXT", "value"}},
-    {"notes", {"run TEXT", "key TEXT", "value"}},
-    {"environment", {"run TEXT", "key TEXT", "value"}},
-    {"ranks",
-     {"run TEXT", "rank INTEGER", "attempt INTEGER", "node INTEGER", "local_rank INTEGER",
-      "last_step INTEGER", "state TEXT", "mesh TEXT", "folder TEXT"}},
-    {"spread",
-     {"run TEXT", "signal TEXT", "step INTEGER", "ranks INTEGER", "min REAL", "mean REAL",
-      "max REAL", "min_rank INTEGER", "max_rank INTEGER"}},
-};
-
-/* In the order of relations. */
-static const view views[] = {
-    {OF_RUNS,
-     TD__SOURCES,
-     0,
-     {RUN_COLUMN,
-      {FROM_INFO, INFO_FOLDER},
-      {FROM_INFO, INFO_STATE},
-      {FROM_INFO, INFO_STARTED},
-      {FROM_INFO, INFO_LAST_RECORD},
-      {FROM_INFO, INFO_STEP},
-      {FROM_INFO, INFO_EPOCH},
-      {FROM_INFO, INFO_BYTES},
-      {FROM_INFO, INFO_DROPPED},
-      {FROM_INFO, INFO_DEGRADED},
-      {FROM_INFO, INFO_ERROR}}},
-    {OF_SIGNALS,
-     TD__SOURCES,
-     UINT32_MAX,
-     {RUN_COLUMN,
-      SIGNAL_COLUMN,
-      {FROM_SIGNAL, SIGNAL_KIND},
-      {FROM_SIGNAL, SIGNAL_LAYER},
-      {FROM_SIGNAL, SIGNAL_PARAMETER},
-      {FROM_SIGNAL, SIGNAL_POSITION},
-      {FROM_SIGNAL, SIGNAL_BETTER},
-      {FROM_SIGNAL, SIGNAL_RANK},
-      {FROM_SIGNAL, SIGNAL_FORMS},
-      {FROM_SIGNAL, SIGNAL_FIRST},
-      {FROM_SIGNAL, SIGNAL_LAST}}},
-    {OF_SOURCE, TD__STEPS, 0, {RUN_COLUMN, {FROM_INTEGER, 0}, {FROM_INTEGER, 1}, {FROM_REAL, 2}}},
-    {OF_SIGNAL_SOURCE,
-     TD__SCALARS,
-     TD_SCALAR,
-     {RUN_COLUMN, SIGNAL_COLUMN, {FROM_INTEGER, 0}, {FROM_REAL, 1}}},
-    {OF_SIGNAL_SOURCE,
-     TD__STATISTICS,
-     TD_STATS,
-     {RUN_COLUMN,
-      SIGNAL_COLUMN,
-      {FROM_SIGNAL, SIGNAL_LAYER},
-      {FROM_SIGNAL, SIGNAL_KIND},
-      {FROM_INTEGER, 0},
-      {FROM_INTEGER, 1},
-      {FROM_REAL, 2},
-      {FROM_REAL, 3},
-      {FROM_REAL, 4},
-      {FROM_REAL, 5},
-      {FROM_REAL, 6},
-      {FROM_INTEGER, 7},
-      {FROM_INTEGER, 8},
-      {FROM_INTEGER, 9},
-      {FROM_INTEGER, 10}}},
-    {OF_SIGNAL_SOURCE,
-     TD__HISTOGRAMS,
-     TD_HISTOGRAM,
-     {RUN_COLUMN, SIGNAL_COLUMN, {FROM_INTEGER, 0}, {FROM_BIN, 0}, {FROM_BIN, 1}, {FROM_BIN, 2}}},
-    {OF_SIGNAL_SOURCE,
-     TD__TENSORS,
-     TD_TENSOR | TD_IMAGE,
-     {RUN_COLUMN,
-      SIGNAL_COLUMN,
-      {FROM_INTEGER, 0},
-      {FROM_TEXT, 1},
-      {FROM_TEXT, 2},
-      {FROM_INTEGER, 3}}},
-    {OF_SIGNAL_SOURCE,
-     TD__EXAMPLES,
-     TD_ROWS,
-     {RUN_COLUMN,
-      SIGNAL_COLUMN,
-      {FROM_INTEGER, 0},
-      {FROM_INTEGER, 1},
-      {FROM_EITHER, 2},
-      {FROM_TEXT, 3}}},
-    {OF_SIGNAL_SOURCE,
-     TD__TEXTS,
-     TD_TEXT,
-     {RUN_COLUMN, SIGNAL_COLUMN, {FROM_INTEGER, 0}, {FROM_TEXT, 1}}},
-    {OF_SOURCE,
-     TD__FINDINGS,
-     0,
-     {RUN_COLUMN,
-      {FROM_TEXT, 0},
-      {FROM_TEXT, 1},
-      {FROM_INTEGER, 2},
-      {FROM_INTEGER, 3},
-      {FROM_TEXT, 4},
-      {FROM_TEXT, 5},
-      {FROM_TEXT, 6},
-      {FROM_TEXT, 7},
-      {FROM_TEXT, 8},
-      {FROM_TEXT, 9}}},
-    {OF_SOURCE,
-     TD__EVENTS,
-     0,
-     {RUN_COLUMN,
-      {FROM_TEXT, 0},
-      {FROM_INTEGER, 1},
-      {FROM_INTEGER, 2},
-      {FROM_REAL, 3},
-      {FROM_INTEGER, 4},
-      {FROM_TEXT, 5},
-      {FROM_TEXT, 6}}},
-    {OF_SOURCE, TD__EXPERIMENT, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
-    {OF_SOURCE, TD__RUN_NOTES, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
-    {OF_SOURCE, TD__ENVIRONMENT, 0, {RUN_COLUMN, {FROM_TEXT, 0}, {FROM_EITHER, 1}}},
-    {OF_RANKS,
-     TD__SOURCES,
-     0,
-     {RUN_COLUMN,
-      {FROM_RANK, RANK_RANK},
-      {FROM_RANK, RANK_ATTEMPT},
-      {FROM_RANK, RANK_NODE},
-      {FROM_RANK, RANK_LOCAL},
-      {FROM_RANK, RANK_STEP},
-      {FROM_RANK, RANK_STATE},
-      {FROM_RANK, RANK_MESH},
-      {FROM_RANK, RANK_FOLDER}}},
-    {OF_SPREAD,
-     TD__SCALARS,
-     TD_SCALAR,
-     {RUN_COLUMN,
-      SIGNAL_COLUMN,
-      {FROM_INTEGER, TD__SPREAD_STEP},
-      {FROM_INTEGER, TD__SPREAD_RANKS},
-      {FROM_REAL, TD__SPREAD_MIN},
-      {FROM_REAL, TD__SPREAD_MEAN},
-      {FROM_REAL, TD__SPREAD_MAX},
-      {FROM_INTEGER, TD__SPREAD_MIN_RANK},
-      {FROM_INTEGER, TD__SPREAD_MAX_RANK}}},
-};
-_Static_assert(TD__COUNT(views) == TD__COUNT(relations), "a view for each relation");
-
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-static void take_problems(td_sql *sql, const entry *e) {
+static void take_problems(td_sql *sql, const td__sql_entry *e) {
     for (size_t i = 0; e->run && i < e->run->problems.count; i++) {
         td__run_problem(&sql->problems, "%s: %s", e->label, e->run->problems.texts[i]);
     }
 }
 
-static void close_run(td_sql *sql, entry *e) {
+static void close_run(td_sql *sql, td__sql_entry *e) {
     take_problems(sql, e);
     td_run_close(e->run);
     e->run = NULL;
@@ -302,9 +37,9 @@ static void close_run(td_sql *sql, entry *e) {
 }
 
 static void close_least_used(td_sql *sql) {
-    entry *oldest = NULL;
+    td__sql_entry *oldest = NULL;
     for (size_t i = 0; i < sql->count; i++) {
-        entry *e = &sql->entries[i];
+        td__sql_entry *e = &sql->entries[i];
         oldest = e->run && e->pins == 0 && (!oldest || e->used < oldest->used) ? e : oldest;
     }
     if (oldest) {
@@ -334,7 +69,7 @@ static td_run *open_run(const char *folder, double until, td_error *error) {
 }
 
 /* Opens the run if it is not open, and pins it; false when it cannot be read. */
-static bool acquire_run(td_sql *sql, entry *e) {
+static bool acquire_run(td_sql *sql, td__sql_entry *e) {
     if (!e->run && !e->error) {
         td_error error = {0};
         if (sql->open >= MAX_OPEN) {
@@ -355,34 +90,16 @@ static bool acquire_run(td_sql *sql, entry *e) {
 
 /* ---- A cursor over a table ------------------------------------------------------------------ */
 
-typedef struct cursor {
-    td_sql *sql;
-    const view *view;
-    char *run, *signal; /* of the filter; NULL: any */
-    int64_t first, last;
-    size_t index;      /* of the next run */
-    entry *at;         /* the run that is read; NULL: none */
-    bool pinned;       /* it is open for this cursor */
-    td__rows *rows;    /* of it; NULL: none */
-    size_t signal_at;  /* the next signal, or rank */
-    bool found;        /* the signal of the filter was looked for in this run */
-    bool fresh;        /* a row of the run itself is due */
-    size_t signal_now; /* the signal, or rank, that is read */
-    td__bins bins;
-    td_histogram histogram;
-    int32_t bin; /* of the histogram; its bin_count: none left */
-} cursor;
-
 static void *open_cursor(void *context, const td__relation *relation) {
-    cursor *c = td__calloc(1, sizeof *c);
+    td__sql_cursor *c = td__calloc(1, sizeof *c);
     if (c) {
         c->sql = context;
-        c->view = &views[relation - relations];
+        c->view = &td__sql_views[relation - td__sql_relations];
     }
     return c;
 }
 
-static void leave_run(cursor *c) {
+static void leave_run(td__sql_cursor *c) {
     td__rows_end(c->rows);
     c->rows = NULL;
     if (c->pinned) {
@@ -392,14 +109,14 @@ static void leave_run(cursor *c) {
     c->at = NULL;
 }
 
-static void forget_filter(cursor *c) {
+static void forget_filter(td__sql_cursor *c) {
     td__free(c->run);
     td__free(c->signal);
     c->run = c->signal = NULL;
 }
 
 static void close_cursor(void *user) {
-    cursor *c = user;
+    td__sql_cursor *c = user;
     leave_run(c);
     forget_filter(c);
     td__bins_release(&c->bins);
@@ -407,7 +124,7 @@ static void close_cursor(void *user) {
 }
 
 /* Starts with the run that the cursor is in, whose rows stay prepared for another search in it. */
-static void start_run(cursor *c) {
+static void start_run(td__sql_cursor *c) {
     c->signal_at = 0;
     c->found = false;
     c->fresh = true;
@@ -419,7 +136,7 @@ static void start_run(cursor *c) {
 }
 
 static td_status begin(void *user, const td__filter *filter, td_error *error) {
-    cursor *c = user;
+    td__sql_cursor *c = user;
     forget_filter(c);
     c->run = filter->run ? td__strdup(filter->run) : NULL;
     c->signal = filter->signal ? td__strdup(filter->signal) : NULL;
@@ -440,10 +157,10 @@ static td_status begin(void *user, const td__filter *filter, td_error *error) {
 }
 
 /* Goes to the next run that can be read (of table runs: any); false at the end. */
-static bool next_run(cursor *c) {
+static bool next_run(td__sql_cursor *c) {
     leave_run(c);
     while (c->index < c->sql->count) {
-        entry *e = &c->sql->entries[c->index++];
+        td__sql_entry *e = &c->sql->entries[c->index++];
         if (c->run && strcmp(c->run, e->label) != 0) {
             continue;
         }
@@ -474,7 +191,7 @@ static bool next_run(cursor *c) {
 }
 
 /* Goes to the next signal that the table has something of; false when the run has no other. */
-static bool next_signal(cursor *c) {
+static bool next_signal(td__sql_cursor *c) {
     const td_run *run = c->at->run;
     while (c->signal_at < run->signal_count) {
         const td_run_signal *signal = &run->signals[c->signal_at++];
@@ -495,7 +212,7 @@ static bool next_signal(cursor *c) {
 }
 
 /* The next bin that holds something, of this histogram or the ones after it. */
-static bool next_bin(cursor *c) {
+static bool next_bin(td__sql_cursor *c) {
     for (;;) {
         while (++c->bin < c->histogram.bin_count) {
             if (td_histogram_range(&c->histogram, c->bin).count > 0) {
@@ -516,12 +233,12 @@ static bool next_bin(cursor *c) {
     }
 }
 
-static bool next_of_source(cursor *c) {
+static bool next_of_source(td__sql_cursor *c) {
     return c->view->source == TD__HISTOGRAMS ? next_bin(c) : td__run_next(c->at->run, c->rows);
 }
 
 /* The next row in the run that the cursor is in. */
-static bool next_in_run(cursor *c) {
+static bool next_in_run(td__sql_cursor *c) {
     bool fresh = c->fresh;
     c->fresh = false;
     switch (c->view->rows) {
@@ -556,7 +273,7 @@ static bool next_in_run(cursor *c) {
 
 static int next(void *user, td_error *error) {
     (void)error;
-    cursor *c = user;
+    td__sql_cursor *c = user;
     for (;;) {
         if (c->at && next_in_run(c)) {
             return 1;
@@ -570,179 +287,17 @@ static int next(void *user, td_error *error) {
     }
 }
 
-/* ---- Cells ---------------------------------------------------------------------------------- */
-
-static void set_text(td_cell *cell, const char *text) {
-    if (text) {
-        *cell = (td_cell){.kind = TD_CELL_TEXT, .text = text, .length = strlen(text)};
-    }
-}
-
-static void set_integer(td_cell *cell, int64_t value) {
-    *cell = (td_cell){.kind = TD_CELL_INTEGER, .integer = value};
-}
-
-static void set_real(td_cell *cell, double value) {
-    if (!isnan(value)) {
-        *cell = (td_cell){.kind = TD_CELL_REAL, .real = value};
-    }
-}
-
-/* Times that are not known are NULL. */
-static void set_time(td_cell *cell, double seconds) {
-    set_real(cell, seconds > 0 ? seconds : NAN);
-}
-
-static void set_info(const cursor *c, int at, td_cell *cell) {
-    const td_run_info *info = &c->at->info;
-    if (at == INFO_FOLDER) {
-        set_text(cell, c->at->folder);
-    } else if (at == INFO_ERROR) {
-        set_text(cell, c->at->error);
-    } else if (c->at->error) {
-        return;
-    } else if (at == INFO_STATE) {
-        set_text(cell, info->events ? info->format : td_run_state_name(info->state));
-    } else if (at == INFO_STARTED || at == INFO_LAST_RECORD) {
-        set_time(cell, at == INFO_STARTED ? info->started : info->last_record);
-    } else {
-        const int64_t numbers[] = {[INFO_STEP] = info->last_step,
-                                   [INFO_EPOCH] = info->last_epoch,
-                                   [INFO_BYTES] = info->bytes,
-                                   [INFO_DROPPED] = info->dropped,
-                                   [INFO_DEGRADED] = info->degraded};
-        set_integer(cell, numbers[at]);
-    }
-}
-
-/* "scalar", "stats histogram": valid until the next call of a thread. */
-static const char *forms_text(uint32_t forms) {
-    static _Thread_local char text[128];
-    text[0] = 0;
-    for (int bit = 0; bit < 32; bit++) {
-        const char *name = forms & 1U << bit ? td_form_name(1U << bit) : NULL;
-        size_t used = strlen(text);
-        if (name) {
-            (void)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", name);
-        }
-    }
-    return text;
-}
-
-static void set_signal(const cursor *c, int at, td_cell *cell) {
-    static const char *const betters[] = {
-        [TD_BETTER_SMALLER] = "smaller", [TD_BETTER_LARGER] = "larger"};
-    const td_run_signal *signal = &c->at->run->signals[c->signal_now];
-    switch (at) {
-    case SIGNAL_NAME:
-        set_text(cell, signal->name);
-        break;
-    case SIGNAL_KIND:
-        set_text(cell, td_signal_kind_name(signal->info->kind));
-        break;
-    case SIGNAL_LAYER:
-        set_text(cell, *signal->info->layer ? signal->info->layer : NULL);
-        break;
-    case SIGNAL_PARAMETER:
-        set_text(cell, *signal->info->parameter ? signal->info->parameter : NULL);
-        break;
-    case SIGNAL_BETTER:
-        set_text(cell, signal->info->better ? betters[signal->info->better] : NULL);
-        break;
-    case SIGNAL_FORMS:
-        set_text(cell, forms_text(signal->forms));
-        break;
-    case SIGNAL_POSITION:
-        if (signal->info->order > 0) {
-            set_integer(cell, signal->info->order);
-        }
-        break;
-    default:
-        set_integer(cell, at == SIGNAL_RANK    ? signal->info->rank
-                          : at == SIGNAL_FIRST ? signal->first_step
-                                               : signal->last_step);
-        break;
-    }
-}
-
-static void set_rank(const cursor *c, int at, td_cell *cell) {
-    const td_run_rank *rank = td_run_rank_at(c->at->run, c->signal_now);
-    const int64_t numbers[] = {rank->rank, rank->attempt, rank->node, rank->local_rank,
-                               rank->last_step};
-    if (at <= RANK_STEP) {
-        set_integer(cell, numbers[at]);
-    } else {
-        set_text(cell, at == RANK_STATE  ? td_run_state_name(rank->state)
-                       : at == RANK_MESH ? rank->mesh
-                                         : rank->folder);
-    }
-}
-
-/* A number where the text is one from its first byte to its last. */
-static void set_either(td_cell *cell, const char *text) {
-    double value;
-    const char *end = text ? td__parse_float64(text, &value) : NULL;
-    if (!end || *end || !isfinite(value)) {
-        set_text(cell, text);
-    } else if (strpbrk(text, ".eE") || fabs(value) > 9e15) {
-        set_real(cell, value);
-    } else {
-        set_integer(cell, (int64_t)value);
-    }
-}
-
-static void set_bin(const cursor *c, int at, td_cell *cell) {
-    td_range range = td_histogram_range(&c->histogram, c->bin);
-    set_real(cell, at == 0 ? range.left : at == 1 ? range.right : range.count);
-}
-
-static void give_cell(void *user, int column, td_cell *cell) {
-    const cursor *c = user;
-    const place *from = &c->view->places[column];
-    switch (from->origin) {
-    case FROM_RUN:
-        set_text(cell, c->at->label);
-        break;
-    case FROM_INFO:
-        set_info(c, from->at, cell);
-        break;
-    case FROM_SIGNAL:
-        set_signal(c, from->at, cell);
-        break;
-    case FROM_RANK:
-        set_rank(c, from->at, cell);
-        break;
-    case FROM_INTEGER:
-        if (!isnan(td__rows_real(c->rows, from->at))) {
-            set_integer(cell, td__rows_integer(c->rows, from->at));
-        }
-        break;
-    case FROM_REAL:
-        set_real(cell, td__rows_real(c->rows, from->at));
-        break;
-    case FROM_TEXT:
-        set_text(cell, td__rows_text(c->rows, from->at, NULL));
-        break;
-    case FROM_EITHER:
-        set_either(cell, td__rows_text(c->rows, from->at, NULL));
-        break;
-    case FROM_BIN:
-        set_bin(c, from->at, cell);
-        break;
-    }
-}
+/* ---- The interface ---------------------------------------------------------------------------- */
 
 static const td__relations tables = {
-    .relations = relations,
-    .count = TD__COUNT(relations),
+    .relations = td__sql_relations,
+    .count = TD__SQL_RELATIONS,
     .open = open_cursor,
     .begin = begin,
     .next = next,
-    .cell = give_cell,
+    .cell = td__sql_cell,
     .close = close_cursor,
 };
-
-/* ---- The interface -------------------------------------------------------------------------- */
 
 static td_status add_run(void *user, const char *folder, td_error *error) {
     td_sql *sql = user;
@@ -750,8 +305,8 @@ static td_status add_run(void *user, const char *folder, td_error *error) {
     if (!td__grow(&sql->entries, &sql->capacity, sql->count + 1, MAX_RUNS, sizeof *sql->entries)) {
         return td_error_set(error, TD_MEMORY, "out of memory, or more than %d runs", MAX_RUNS);
     }
-    entry *e = &sql->entries[sql->count];
-    *e = (entry){.folder = td__strdup(folder)};
+    td__sql_entry *e = &sql->entries[sql->count];
+    *e = (td__sql_entry){.folder = td__strdup(folder)};
     e->name = td__strdup(slash && slash[1] ? slash + 1 : folder);
     sql->count++;
     e->label = e->name;
@@ -768,7 +323,7 @@ static td_status add_path(td_sql *sql, const char *path, td_error *error) {
         td_status status =
             folder && name ? add_run(sql, folder, error) : td_error_set(error, TD_MEMORY, "memory");
         if (!status) { /* the name of "." is the folder's own */
-            entry *e = &sql->entries[sql->count - 1];
+            td__sql_entry *e = &sql->entries[sql->count - 1];
             td__free(e->name);
             e->label = e->name = name;
             name = NULL;
@@ -789,12 +344,12 @@ static td_status add_path(td_sql *sql, const char *path, td_error *error) {
 }
 
 static int compare_entries(const void *a, const void *b) {
-    const entry *x = a, *y = b;
+    const td__sql_entry *x = a, *y = b;
     int order = strverscmp(x->name, y->name);
     return order ? order : strcmp(x->folder, y->folder);
 }
 
-static void release_entry(entry *e) {
+static void release_entry(td__sql_entry *e) {
     td_run_close(e->run);
     td__free(e->folder);
     td__free(e->name);
@@ -808,7 +363,7 @@ static void name_runs(td_sql *sql) {
         qsort(sql->entries, sql->count, sizeof *sql->entries, compare_entries);
     }
     for (size_t i = 0; i < sql->count; i++) {
-        entry *e = &sql->entries[i];
+        td__sql_entry *e = &sql->entries[i];
         if (kept && strcmp(sql->entries[kept - 1].folder, e->folder) == 0) {
             release_entry(e);
             continue;
@@ -817,7 +372,7 @@ static void name_runs(td_sql *sql) {
     }
     sql->count = kept;
     for (size_t i = 1; i < kept; i++) {
-        entry *before = &sql->entries[i - 1], *e = &sql->entries[i];
+        td__sql_entry *before = &sql->entries[i - 1], *e = &sql->entries[i];
         if (strcmp(before->name, e->name) == 0) {
             before->label = before->folder;
             e->label = e->folder;

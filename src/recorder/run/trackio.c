@@ -2,6 +2,7 @@
  * only. */
 #include "run/foreign.h"
 
+#include "base/folder.h"
 #include "base/memory.h"
 #include "store/tracker.h"
 
@@ -131,7 +132,7 @@ static td_status hand_on_name(void *user, const char *const texts[TD__TRACKER_CO
 
 static td_status find_runs(const char *file, td_folder_function *each, void *user,
                            td_error *error) {
-    if (!td__foreign_ends(file, ".db") || !td__tracker_is_trackio(file)) {
+    if (!td__ends_in(file, ".db") || !td__tracker_is_trackio(file)) {
         return TD_OK;
     }
     return td__tracker_read(file, TD__TRACKIO_RUNS, NULL, hand_on_name,

@@ -4,7 +4,7 @@
  * a checksum; a record is a protocol buffer (wandb_internal.proto). A piece that is damaged ends its block. */
 #include "run/foreign.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/proto.h"
@@ -565,7 +565,7 @@ static td_status read_file(td__intake *intake, const char *path, td_error *error
 /* ---- Folders -------------------------------------------------------------------------------- */
 
 static bool is_name(const char *name) {
-    return strncmp(name, "run-", 4) == 0 && td__foreign_ends(name, ".wandb");
+    return strncmp(name, "run-", 4) == 0 && td__ends_in(name, ".wandb");
 }
 
 /* The path of the folder's file, the first by name; false when there is none. */
@@ -586,7 +586,7 @@ static bool find_file(const char *folder, char path[MAX_NAME]) {
 
 static bool is_run(const char *path) {
     char file[MAX_NAME];
-    return td__foreign_ends(path, ".wandb") || find_file(path, file);
+    return td__ends_in(path, ".wandb") || find_file(path, file);
 }
 
 static td_status read_run_folder(td__intake *intake, const char *path, td_error *error) {

@@ -1,7 +1,7 @@
 /* How far files reach; see extents.h. */
 #include "sink/extents.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/little.h"
 #include "base/memory.h"
 #include "sink/resume.h"
@@ -29,11 +29,6 @@ typedef struct mapped {
 
 typedef td_status visit_function(void *context, const mapped *file, td_error *error);
 
-static bool ends_in(const char *name, const char *ending) {
-    size_t length = strlen(name), size = strlen(ending);
-    return length > size && strcmp(name + length - size, ending) == 0;
-}
-
 static td_status visit_file(int folder, const char *name, visit_function *visit, void *context,
                             td_error *error) {
     struct stat about;
@@ -56,19 +51,15 @@ static td_status visit_file(int folder, const char *name, visit_function *visit,
 }
 
 static td_status visit_files(int folder, visit_function *visit, void *context, td_error *error) {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = td__folder_list(folder);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return td__file_error(error, "the run's folder", "read");
     }
     td_status status = TD_OK;
     for (struct dirent *entry; !status && (entry = readdir(entries));) {
         const char *name = entry->d_name;
         if (name[0] != '.' && !strchr(name, '\n') &&
-            (ends_in(name, ".csv") || ends_in(name, ".npy"))) {
+            (td__ends_in(name, ".csv") || td__ends_in(name, ".npy"))) {
             status = visit_file(folder, name, visit, context, error);
         }
     }
@@ -151,14 +142,14 @@ static int64_t find_extent(const checkpoint_extents *at, const char *name) {
 /* The step of a file's last record; 0 where it is no file of records. */
 static int64_t last_step(const mapped *file) {
     int64_t step = 0;
-    if (ends_in(file->name, STEPS)) {
+    if (td__ends_in(file->name, STEPS)) {
         if (file->size >= sizeof step) {
             td__little_copy(&step, file->text + file->size - sizeof step, sizeof step, sizeof step);
         }
         return step;
     }
     size_t start = file->size ? file->size - 1 : 0;
-    if (!ends_in(file->name, ".csv") || !td__csv_has_steps(file->text, file->size)) {
+    if (!td__ends_in(file->name, ".csv") || !td__csv_has_steps(file->text, file->size)) {
         return 0;
     }
     while (start > 0 && file->text[start - 1] != '\n') {
@@ -183,7 +174,7 @@ static td_status empty_array(int folder, const char *name, td_error *error) {
 /* A file that was begun after the checkpoint. Of an array the steps are emptied last: they say it. */
 static td_status undo_file(const mapped *file, td_error *error) {
     static const char *const endings[] = {".npy", ".samples.npy", STEPS};
-    if (!ends_in(file->name, STEPS)) {
+    if (!td__ends_in(file->name, STEPS)) {
         return unlinkat(file->folder, file->name, 0) == 0
                    ? TD_OK
                    : td__file_error(error, file->name, "remove");

@@ -2,7 +2,7 @@
 #include "sink/resume.h"
 
 #include "base/bytes.h"
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/little.h"
 #include "base/memory.h"
 #include "tensor/npy.h"
@@ -22,25 +22,16 @@
 typedef td_status visit_function(const td__append_set *set, int folder, const char *name,
                                  int64_t step, td_error *error);
 
-static bool ends_in(const char *name, const char *ending) {
-    size_t length = strlen(name), size = strlen(ending);
-    return length > size && strcmp(name + length - size, ending) == 0;
-}
-
 /* Calls visit for each file whose name has the ending and is not hidden. */
 static td_status visit_files(const td__append_set *set, int folder, const char *ending,
                              visit_function *visit, int64_t step, td_error *error) {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = td__folder_list(folder);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return td__file_error(error, "the run's folder", "read");
     }
     td_status status = TD_OK;
     for (struct dirent *entry; !status && (entry = readdir(entries));) {
-        if (entry->d_name[0] != '.' && ends_in(entry->d_name, ending)) {
+        if (entry->d_name[0] != '.' && td__ends_in(entry->d_name, ending)) {
             status = visit(set, folder, entry->d_name, step, error);
         }
     }
@@ -310,19 +301,15 @@ static td_status resume_series(const td__append_set *set, int folder, const char
 
 td_status td__resume_records(int folder, td__records_function *each, void *context,
                              td_error *error) {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = td__folder_list(folder);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return td__file_error(error, "the run's folder", "read");
     }
     td_status status = TD_OK;
     for (struct dirent *entry; !status && (entry = readdir(entries));) {
         char data[256];
         array a = {.file = -1, .name = data};
-        if (entry->d_name[0] == '.' || !ends_in(entry->d_name, ".steps.npy")) {
+        if (entry->d_name[0] == '.' || !td__ends_in(entry->d_name, ".steps.npy")) {
             continue;
         }
         int length = (int)(strlen(entry->d_name) - strlen(".steps.npy"));

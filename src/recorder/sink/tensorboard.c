@@ -6,6 +6,7 @@
  * metadata goes with the first value of its tag.
  */
 #include "base/crc32c.h"
+#include "base/folder.h"
 #include "base/little.h"
 #include "base/memory.h"
 #include "deck/reach.h"
@@ -353,8 +354,7 @@ static long long file_number(int folder, long long now) {
     enum { DIGITS = 10 };
     static const char start[] = "events.out.tfevents.";
     size_t length = strlen(start);
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = td__folder_list(folder);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         char *end = entry->d_name;
         long long number = strncmp(entry->d_name, start, length) == 0
@@ -366,8 +366,6 @@ static long long file_number(int folder, long long now) {
     }
     if (entries) {
         closedir(entries);
-    } else if (copy >= 0) {
-        close(copy);
     }
     return now;
 }

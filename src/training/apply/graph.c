@@ -1,6 +1,6 @@
 /* The graph of a file run once over whole arrays, by the names of its inputs and outputs: for models that a
  * batch of examples does not describe. */
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "data/npy.h"
 #include "graph/run.h"
@@ -189,25 +189,21 @@ static bool write_values(int file, const td_tensor *tensor, td_dtype dtype, off_
     return good;
 }
 
-static td_status write_output(const char *path, td__graph_type type, const td_tensor *tensor,
-                              td_error *error) {
-    const char *name;
-    int folder = td__folder_of(path, &name, error);
-    if (folder < 0) {
-        return TD_IO;
-    }
-    td__draft draft;
-    td_status status = td__draft_create(&draft, folder, name, error);
-    if (!status) {
-        char header[TD__NPY_HEADER];
-        td_shape shape = td_tensor_shape(tensor);
-        size_t head = td__npy_header(header, written_type(type), &shape);
-        bool good = td__write_all(draft.file, header, head, 0) &&
-                    write_values(draft.file, tensor, written_type(type), (off_t)head);
-        status = td__draft_end(&draft, good, false, error);
-    }
-    close(folder);
-    return status;
+typedef struct array {
+    td_dtype type; /* that it is written as */
+    const td_tensor *tensor;
+} array;
+
+static td_status write_array(void *context, int file, td_error *error) {
+    (void)error;
+    const array *a = context;
+    char header[TD__NPY_HEADER];
+    td_shape shape = td_tensor_shape(a->tensor);
+    size_t head = td__npy_header(header, a->type, &shape);
+    return td__write_all(file, header, head, 0) &&
+                   write_values(file, a->tensor, a->type, (off_t)head)
+               ? TD_OK
+               : TD_IO;
 }
 
 static td_status write_outputs(graph_run *g, size_t count, const td_named_file *files,
@@ -230,8 +226,8 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
                                              : "text");
         }
         const td_tensor *tensor = td__graph_run_plain(g->run, g->tape, value);
-        status = tensor ? write_output(files[i].path, td__graph_run_value(g->run, value)->type,
-                                       tensor, error)
+        status = tensor ? td__draft_write(files[i].path, false, write_array,
+                                          &(array){written_type(made->type), tensor}, error)
                         : td_tape_status(g->tape, error);
     }
     return status;

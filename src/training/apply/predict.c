@@ -355,8 +355,8 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
         p->examples += batch->count;
     }
     if (!status && p->deck) {
-        (void)td_signal_record(p->signals.prediction, p->shown.data == p->undone
-                                                          ? p->shown
+        (void)td_signal_record(p->signals.prediction->signal,
+                               p->shown.data == p->undone ? p->shown
                                                           : td_tape_view(p->pass.tape, prediction));
         (void)td_deck_step(p->deck, 1, step);
     }

@@ -217,13 +217,8 @@ static td_status diagnose(td__case *c, const char *run, const td_diagnose_option
     return status ? status : td__report(c, error);
 }
 
-td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, td_error *error) {
-    td_diagnose_options settled;
-    (void)td__options(&settled, sizeof settled, options);
-    td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
-    td__case *c = start(diagnosis);
-    td_status status =
-        c ? diagnose(c, run, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
+/* The diagnosis; NULL after an error. c may be NULL. */
+static td_diagnosis *finish(td_diagnosis *diagnosis, td__case *c, td_status status) {
     if (c) {
         release(c);
     }
@@ -232,6 +227,16 @@ td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, t
         return NULL;
     }
     return diagnosis;
+}
+
+td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, td_error *error) {
+    td_diagnose_options settled;
+    (void)td__options(&settled, sizeof settled, options);
+    td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
+    td__case *c = start(diagnosis);
+    td_status status =
+        c ? diagnose(c, run, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    return finish(diagnosis, c, status);
 }
 
 /* ---- Before training ------------------------------------------------------------------------ */
@@ -336,14 +341,7 @@ td_diagnosis *td_check(const char *experiment, const td_check_options *options, 
     td__case *c = start(diagnosis);
     td_status status =
         c ? check(c, experiment, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
-    if (c) {
-        release(c);
-    }
-    if (status) {
-        td_diagnosis_destroy(diagnosis);
-        return NULL;
-    }
-    return diagnosis;
+    return finish(diagnosis, c, status);
 }
 
 void td_diagnosis_destroy(td_diagnosis *diagnosis) {

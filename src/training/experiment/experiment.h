@@ -82,6 +82,8 @@ typedef struct td__layer_loss {
     const td__yaml_node *node;
 } td__layer_loss;
 
+enum { TD__MAX_SHARDS = 1024 };
+
 typedef struct td__train_spec {
     td__objective objective;        /* of the model's only output, or of the first … */
     td__output_loss *output_losses; /* … where each has its own; NULL: one for all */
@@ -95,6 +97,7 @@ typedef struct td__train_spec {
     size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
     int64_t verify_every;  /* steps; 0: never */
+    int64_t shards;        /* parts that a batch is cut into; 0: 1, or of a group its default */
     td__layer_loss *layer_losses;
     size_t layer_loss_count;
     td__interval checkpoint_every;

@@ -68,9 +68,10 @@ static td_view cut_short(const td__pass *pass, td_view view) {
 
 /* ---- Telling the deck ------------------------------------------------------------------------ */
 
-static void record_tensor(td__pass *pass, td_signal *signal, td_tensor *tensor) {
-    if (signal && td_signal_wants(signal)) {
-        (void)td_signal_record(signal, cut_short(pass, td_tape_view(pass->tape, tensor)));
+static void record_tensor(td__pass *pass, const td__signal_entry *entry, td_tensor *tensor) {
+    if (td__pass_signals_want(pass->signals, entry)) {
+        td__pass_signals_record(pass->signals, entry,
+                                cut_short(pass, td_tape_view(pass->tape, tensor)));
     }
 }
 
@@ -85,13 +86,12 @@ static void record_layer(void *user, size_t layer, td_layer_signal which, td_ten
 }
 
 static void record_batch(const td__pass_signals *signals, const td_batch *batch) {
-    (void)td_deck_batch_labels(signals->deck, batch->rows, batch->count,
-                               batch->label.data ? &batch->label : NULL);
-    if (td_signal_wants(signals->input)) {
-        (void)td_signal_record(signals->input, batch->input);
+    td__pass_signals_label(signals, batch);
+    if (td__pass_signals_want(signals, signals->input)) {
+        td__pass_signals_record(signals, signals->input, batch->input);
     }
-    if (signals->label && td_signal_wants(signals->label)) {
-        (void)td_signal_record(signals->label, batch->label);
+    if (td__pass_signals_want(signals, signals->label)) {
+        td__pass_signals_record(signals, signals->label, batch->label);
     }
 }
 
@@ -339,21 +339,31 @@ td_status td__pass_example_losses(td__pass *pass, size_t output, const td_tensor
 
 typedef struct listener {
     td__pass *pass;
-    td_signal *const *signals; /* may be NULL, as may each of them */
+    td__signal_entry *const *signals; /* may be NULL, as may each of them */
 } listener;
 
 static void gradient_ready(void *user, size_t index, td_tensor *gradient) {
     const listener *l = user;
+    const td__pass *pass = l->pass;
     if (l->signals && l->signals[index]) {
-        (void)td_signal_record(l->signals[index], td_tape_view(l->pass->tape, gradient));
+        td__pass_signals_record(pass->signals, l->signals[index],
+                                td_tape_view(pass->tape, gradient));
+    }
+    if (pass->gradient_ready) {
+        pass->gradient_ready(pass->ready_user, index, gradient);
     }
 }
 
 td_status td__pass_backward(td__pass *pass, size_t kept, size_t count, td_tensor *const targets[],
-                            td_tensor *gradients[], td_signal *const signals[], td_error *error) {
+                            td_tensor *gradients[], td__signal_entry *const signals[],
+                            td_error *error) {
     listener l = {pass, signals};
-    return td_tape_gradient_keep(pass->tape, pass->loss, kept, count, targets, gradients,
-                                 gradient_ready, &l, error);
+    td_tensor *loss = pass->loss;
+    if (pass->scale != 0 && pass->scale != 1) {
+        loss = td_affine(pass->tape, loss, pass->scale, 0);
+    }
+    return td_tape_gradient_keep(pass->tape, loss, kept, count, targets, gradients, gradient_ready,
+                                 &l, error);
 }
 
 void td__pass_end(td__pass *pass) {

@@ -29,6 +29,10 @@ typedef struct td__pass {
     /* What else the loss consists of, before penalties; may be NULL. */
     td_tensor *(*more_loss)(void *user, td_tape *tape, td_tensor *loss);
     void *more_user;
+    td_gradient_ready
+        *gradient_ready; /* called with each gradient as it is complete; may be NULL */
+    void *ready_user;
+    float scale; /* of the loss that gradients are taken of; 0: 1 */
     td_tape *tape;
     td_tensor *input, *truth; /* heads over the batch */
     td_tensor *weight;        /* the same, of how much its examples count */
@@ -54,11 +58,11 @@ void td__pass_release(td__pass *pass);
 
 /* Whatever is returned, td__pass_end follows. batch is borrowed until then. */
 TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error);
-/* Gradients of the loss with respect to targets. signals[i] records the i-th as soon as it is complete;
- * signals may be NULL, as may each of them. Afterwards gradients has the first `kept`. */
+/* Gradients of the loss, times scale, with respect to targets. signals[i] records the i-th as soon as it is
+ * complete; signals may be NULL, as may each of them. Afterwards gradients has the first `kept`. */
 TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t kept, size_t count,
                                          td_tensor *const targets[], td_tensor *gradients[],
-                                         td_signal *const signals[], td_error *error);
+                                         td__signal_entry *const signals[], td_error *error);
 /* How many outcomes a pass has. */
 size_t td__pass_outcome_count(const td__pass *pass);
 /* What metrics compare: prediction and truth of an output, of a masked sequence the steps that count.

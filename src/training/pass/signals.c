@@ -117,10 +117,10 @@ const char *td__pass_signals_nearest(const td__pass_signals *signals, const char
     return nearest;
 }
 
-/* ---- The deck's handles ---------------------------------------------------------------------- */
+/* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* Where the handle of an entry is kept, besides in the entry; NULL: nowhere. */
-static td_signal **place_of(td__pass_signals *signals, const td__signal_entry *entry) {
+/* Where an entry is found by what it is of; NULL: nowhere. */
+static td__signal_entry **place_of(td__pass_signals *signals, const td__signal_entry *entry) {
     switch (entry->kind) {
     case TD_SIGNAL_INPUT:
         return &signals->input;
@@ -237,8 +237,8 @@ static td_signal_info describe(const td__pass_signals *signals, const td__signal
 td_status td__pass_signals_connect(td__pass_signals *signals, td_deck *deck, td_error *error) {
     size_t layers = td_model_layer_count(signals->model);
     size_t parameters = td_model_parameter_count(signals->model);
-    signals->outputs = td__calloc(3 * layers + 1, sizeof(td_signal *));
-    signals->parameters = td__calloc(3 * parameters + 1, sizeof(td_signal *));
+    signals->outputs = td__calloc(3 * layers + 1, sizeof *signals->outputs);
+    signals->parameters = td__calloc(3 * parameters + 1, sizeof *signals->parameters);
     if (!signals->outputs || !signals->parameters) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
@@ -250,16 +250,44 @@ td_status td__pass_signals_connect(td__pass_signals *signals, td_deck *deck, td_
     for (size_t i = 0; i < signals->count; i++) {
         td__signal_entry *entry = &signals->entries[i];
         td_signal_info info = describe(signals, entry);
-        td_signal **place = place_of(signals, entry);
-        entry->signal = td_deck_signal_with(deck, entry->name, &info);
-        if (!entry->signal) {
+        td__signal_entry **place = place_of(signals, entry);
+        entry->signal = deck ? td_deck_signal_with(deck, entry->name, &info) : NULL;
+        if (deck && !entry->signal) {
             return td_error_set(error, TD_MEMORY, "out of memory");
         }
         if (place) {
-            *place = entry->signal;
+            *place = entry;
         }
     }
     return TD_OK;
+}
+
+/* ---- Recording ------------------------------------------------------------------------------- */
+
+bool td__pass_signals_want(const td__pass_signals *signals, const td__signal_entry *entry) {
+    const td__signal_tap *tap = signals->tap;
+    return entry && (tap ? tap->wants(tap->user, (size_t)(entry - signals->entries))
+                         : td_signal_wants(entry->signal));
+}
+
+void td__pass_signals_record(const td__pass_signals *signals, const td__signal_entry *entry,
+                             td_view view) {
+    const td__signal_tap *tap = signals->tap;
+    if (tap) {
+        tap->record(tap->user, (size_t)(entry - signals->entries), view);
+    } else {
+        (void)td_signal_record(entry->signal, view);
+    }
+}
+
+void td__pass_signals_label(const td__pass_signals *signals, const td_batch *batch) {
+    const td__signal_tap *tap = signals->tap;
+    if (tap) {
+        tap->labels(tap->user, batch);
+    } else {
+        (void)td_deck_batch_labels(signals->deck, batch->rows, batch->count,
+                                   batch->label.data ? &batch->label : NULL);
+    }
 }
 
 void td__pass_signals_release(td__pass_signals *signals) {

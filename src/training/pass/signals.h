@@ -24,17 +24,27 @@ typedef struct td__signal_entry {
     td_signal *signal; /* the deck's; NULL before td__pass_signals_connect */
 } td__signal_entry;
 
+/* Takes what a pass records in the deck's place. */
+typedef struct td__signal_tap {
+    bool (*wants)(void *user, size_t entry);
+    /* The view is released by the tap. */
+    void (*record)(void *user, size_t entry, td_view view);
+    void (*labels)(void *user, const td_batch *batch); /* as td_deck_batch_labels */
+    void *user;
+} td__signal_tap;
+
 typedef struct td__pass_signals {
     td__signal_entry *entries;
     size_t count, capacity;
     const td_model *model; /* borrowed */
 
-    /* Once connected. Handles of what is not listed are NULL. */
-    td_deck *deck; /* borrowed */
-    td_signal *input, *label, *prediction;
-    td_signal **outputs, **preactivations, **errors; /* by layer */
-    td_signal **parameters, **gradients, **updates;  /* by parameter */
-    td_signal_info scores; /* what predictions are; its texts are borrowed */
+    /* Once connected: entries, by what they are of. What is not listed is NULL. */
+    td_deck *deck; /* borrowed; NULL: another process records */
+    td__signal_entry *input, *label, *prediction;
+    td__signal_entry **outputs, **preactivations, **errors; /* by layer */
+    td__signal_entry **parameters, **gradients, **updates;  /* by parameter */
+    td_signal_info scores;     /* what predictions are; its texts are borrowed */
+    const td__signal_tap *tap; /* borrowed; NULL: the deck takes what is recorded */
 
     /* Told of each layer's output; may be NULL. */
     void (*layer_done)(void *user, size_t layer, const td_tensor *output);
@@ -50,9 +60,16 @@ bool td__pass_signals_add(td__pass_signals *signals, const char *prefix, const c
 bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model,
                                 const td_data_info *info, const td__objective *objective,
                                 bool backward);
-/* Looks them all up in the deck, which learns what each is. */
+/* Looks them all up in the deck, which learns what each is. Without a deck they are known by what they are of,
+ * and nothing is recorded but by a tap. */
 TD_NODISCARD td_status td__pass_signals_connect(td__pass_signals *signals, td_deck *deck,
                                                 td_error *error);
+/* Whether an entry, which may be NULL, is to be recorded in this step. */
+bool td__pass_signals_want(const td__pass_signals *signals, const td__signal_entry *entry);
+void td__pass_signals_record(const td__pass_signals *signals, const td__signal_entry *entry,
+                             td_view view);
+/* Which examples the rows of batched tensors are. */
+void td__pass_signals_label(const td__pass_signals *signals, const td_batch *batch);
 void td__pass_signals_release(td__pass_signals *signals);
 
 /* Whether a name or glob means one of them. */

@@ -186,6 +186,9 @@ static void add_example_losses(td_trainer *trainer, td_origin_row *all) {
 static void rank_rows(search *s, td_trainer *trainer, bool bad) {
     td_origin *found = &s->found->base;
     const td_batch *batch = trainer->pass.batch;
+    if (trainer->shards.count > 1) { /* the passes of its shards are gone */
+        return;
+    }
     td_origin_row *all = td__calloc((size_t)batch->count, sizeof *all);
     if (!all) {
         s->no_memory = true;
@@ -300,6 +303,10 @@ static void look_forward(void *user, const td_tape *tape) {
     search *s = user;
     const td_tensor *loss = s->player.trainer->pass.loss;
     int32_t slot = td__slot_of(tape, loss);
+    if (s->operation &&
+        s->player.trainer->shards.count > 1) { /* an earlier shard of this step has it */
+        return;
+    }
     s->operation = NULL;
     if (s->spike || !tensor_is_bad(loss) || slot < 0 || tape->slots[slot].producer < 0) {
         return;

@@ -137,7 +137,6 @@ static void take(td__trace *trace, const td__made *made) {
 
 static void take_forward(void *user, const td_tape *tape) {
     td__trace *trace = user;
-    trace->seen = 0;
     trace->node_count = tape->node_count;
     for (size_t n = 0; trace->on && n < tape->node_count; n++) {
         const td__node *node = &tape->nodes[n];
@@ -167,6 +166,7 @@ static void take_update(void *user, td_trainer *trainer, bool updated) {
     for (size_t i = 0; trace->on && updated && i < trainer->parameter_count; i++) {
         take(trace, &(td__made){.in = TD__MADE_UPDATE, .parameter = i});
     }
+    trace->seen = 0; /* and not before a forward pass: each shard of a batch has one */
     if (!trace->on || trace->capture) {
         return;
     }
@@ -187,7 +187,7 @@ void td__trace_connect(td__trace *trace) {
 }
 
 void td__trace_clear(td__trace *trace) {
-    trace->count = trace->step_count = 0;
+    trace->count = trace->step_count = trace->seen = 0;
 }
 
 void td__trace_release(td__trace *trace) {

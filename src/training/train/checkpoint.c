@@ -15,7 +15,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "deck/state.h"
 #include "experiment/notes.h"
@@ -252,8 +252,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
 /* The checkpoints in an opened folder: their number, and the name of the oldest. Names sort by step. */
 static int64_t count_checkpoints(int folder, char oldest[256]) {
     int64_t count = 0;
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    DIR *listing = td__folder_list(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         if (td__is_checkpoint(entry->d_name)) {
             if (count++ == 0 || strcmp(entry->d_name, oldest) < 0) {
@@ -263,8 +262,6 @@ static int64_t count_checkpoints(int folder, char oldest[256]) {
     }
     if (listing) {
         closedir(listing);
-    } else if (copy >= 0) {
-        close(copy);
     }
     return count;
 }

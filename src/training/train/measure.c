@@ -82,6 +82,7 @@ td_status td__measures_init(td__measures *measures, const td__train_spec *train,
     }
     status = make(measures, &measures->step, links, error);
     status = status ? status : make(measures, &measures->epoch, links, error);
+    status = status ? status : make(measures, &measures->shard, links, error);
     return status ? status : make(measures, &measures->validation, links, error);
 }
 
@@ -97,6 +98,7 @@ void td__measures_release(td__measures *measures) {
     release(&measures->step, measures->count);
     release(&measures->epoch, measures->count);
     release(&measures->validation, measures->count);
+    release(&measures->shard, measures->count);
     td__free(measures->output_of);
     td__free(measures->room);
     td__free(measures->matrix);
@@ -206,4 +208,29 @@ td_status td__measure_restore(const td__measures *measures, td__measure *measure
         state += used;
     }
     return state == end ? TD_OK : td_error_set(error, TD_FORMAT, "too many numbers");
+}
+
+/* ---- Of parts -------------------------------------------------------------------------------- */
+
+void td__measure_take_sum(const td__measures *measures, td__measure *measure, const double *state) {
+    for (size_t i = 0; i < measures->loss_count; i++) {
+        measure->losses[i] = *state++;
+    }
+    measure->examples = *state++;
+    for (size_t i = 0; i < measures->count; i++) {
+        state += td__metric_take_sum(measure->metrics[i], state);
+    }
+}
+
+td_status td__measure_merge(const td__measures *measures, td__measure *measure,
+                            const td__measure *other, td_error *error) {
+    bool good = true;
+    for (size_t i = 0; i < measures->loss_count; i++) {
+        measure->losses[i] += other->losses[i];
+    }
+    measure->examples += other->examples;
+    for (size_t i = 0; good && i < measures->count; i++) {
+        good = td__metric_merge(measure->metrics[i], other->metrics[i]);
+    }
+    return good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory for a metric");
 }

@@ -24,7 +24,7 @@ typedef struct td__measures {
     size_t most_values;            /* of one metric */
     double *room;                  /* for those */
     float *matrix;
-    td__measure step, epoch, validation;
+    td__measure step, epoch, validation, shard; /* shard: of a part of a batch */
 } td__measures;
 
 /* Whatever is returned, release it. */
@@ -40,6 +40,11 @@ void td__measure_reset(const td__measures *measures, td__measure *measure);
 /* Adds the pass's batch. */
 TD_NODISCARD td_status td__measure_add(const td__measures *measures, td__measure *measure,
                                        const td__pass *pass, td_error *error);
+/* Takes what several measures had saved, added up number by number; measure has been added to before. */
+void td__measure_take_sum(const td__measures *measures, td__measure *measure, const double *state);
+/* Adds what another measure has summed up. */
+TD_NODISCARD td_status td__measure_merge(const td__measures *measures, td__measure *measure,
+                                         const td__measure *other, td_error *error);
 /* Reckons all values: [0] is the loss, then come those of several outputs, then the metrics'. NaN when nothing was added. */
 const double *td__measure_read(const td__measures *measures, td__measure *measure);
 /* The counts of a metric that is a matrix, (true class, predicted class); valid until the next. */

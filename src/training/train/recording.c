@@ -3,7 +3,7 @@
 #include "train/sources.h"
 #include "train/trainer.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "deck/folder.h"
@@ -84,8 +84,7 @@ static td_status add_alert(td_trainer *trainer, const td__alert_spec *spec, td_e
 /* The last experiment that a resumed run went on with: "experiment.yaml" or "experiment.STEP.yaml". Those of
  * steps that are executed anew are removed. */
 static void find_last_experiment(const td_trainer *trainer, char name[64]) {
-    int copy = openat(trainer->recording.opened, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    DIR *listing = td__folder_list(trainer->recording.opened);
     int64_t last = 0;
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         long long step;
@@ -100,8 +99,6 @@ static void find_last_experiment(const td_trainer *trainer, char name[64]) {
     }
     if (listing) {
         closedir(listing);
-    } else if (copy >= 0) {
-        close(copy);
     }
     (void)snprintf(name, 64, last ? "experiment.%" PRId64 ".yaml" : "experiment.yaml", last);
 }

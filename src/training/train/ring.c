@@ -6,7 +6,7 @@
  * none: it follows from the experiment. */
 #include "train/trainer.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "model/load.h"
 
@@ -39,8 +39,7 @@ int64_t td__checkpoint_step(const char *name) {
 /* Checkpoints in the ring, by step; those beyond the maximum are left alone. */
 static size_t list_ring(int ring, slot slots[MAX_RING + 1]) {
     size_t count = 0;
-    int copy = openat(ring, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    DIR *listing = td__folder_list(ring);
     for (struct dirent *entry; listing && count <= MAX_RING && (entry = readdir(listing));) {
         struct stat about;
         if (td__is_checkpoint(entry->d_name) && strlen(entry->d_name) < sizeof slots->name &&
@@ -54,8 +53,6 @@ static size_t list_ring(int ring, slot slots[MAX_RING + 1]) {
     }
     if (listing) {
         closedir(listing);
-    } else if (copy >= 0) {
-        close(copy);
     }
     qsort(slots, count, sizeof *slots, by_slot);
     return count;

@@ -63,9 +63,15 @@ static double value_of(const td_trainer *trainer, const char *name) {
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
+/* Processes of a group stop after the same step. */
+static bool is_stopped(const td_trainer *trainer) {
+    return trainer->shards.group && trainer->shards.count > 1 ? trainer->shards.stop
+                                                              : trainer->stop;
+}
+
 static bool is_done(const td_trainer *trainer) {
-    return trainer->at.step >= trainer->feed.steps || trainer->stopping.stopped || trainer->stop ||
-           (trainer->replaying && trainer->at.step >= trainer->limit);
+    return trainer->at.step >= trainer->feed.steps || trainer->stopping.stopped ||
+           is_stopped(trainer) || (trainer->replaying && trainer->at.step >= trainer->limit);
 }
 
 static bool is_due(const td__interval *every, int64_t step, int64_t epoch, bool epoch_end) {
@@ -132,7 +138,7 @@ static void end_epoch(td_trainer *trainer, bool whole) {
     td__stopping *stopping = &trainer->stopping;
     td__stopping_take(stopping, value_of(trainer, stopping->best.monitor), trainer->at.epoch,
                       trainer->model);
-    if (trainer->keep.monitor && !trainer->replaying &&
+    if (trainer->keep.monitor && !trainer->replaying && td__trainer_writes(trainer) &&
         td__best_take(&trainer->keep, value_of(trainer, trainer->keep.monitor),
                       trainer->at.epoch)) {
         td__model_keep_best(trainer);
@@ -153,6 +159,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
     at->step++;
     at->batch = last ? 0 : batch->index + 1;
     at->epoch += last;
+    trainer->shards.torn = status != TD_OK;
     if (!status && epoch_end) {
         end_epoch(trainer, last);
     }
@@ -164,7 +171,8 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
         }
         at->epoch_began = td__seconds();
     }
-    if (!status && !trainer->replaying && !is_done(trainer) && wants_checkpoint(trainer, last)) {
+    if (!status && !trainer->replaying && td__trainer_writes(trainer) && !is_done(trainer) &&
+        wants_checkpoint(trainer, last)) {
         td__checkpoint_save(trainer, false);
     }
     return status;
@@ -197,39 +205,71 @@ td_status td__trainer_advance(td_trainer *trainer, int64_t last, td_error *error
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
 static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
-    td__checkpoint_save(trainer, true);
+    if (td__trainer_writes(trainer)) {
+        td__checkpoint_save(trainer, true);
+    }
     if (interrupted) {
         return TD_OK;
     }
     if (trainer->stopping.stopped) {
         td__stopping_restore(&trainer->stopping, trainer->model);
     }
-    return td__model_publish(trainer, error);
+    return td__trainer_writes(trainer) ? td__model_publish(trainer, error) : TD_OK;
 }
 
-static td_status run(td_trainer *trainer, bool *interrupted, td_error *error) {
-    td_status status = trainer->resume ? td__checkpoint_resume(trainer, error) : TD_OK;
-    if (!status) {
-        status = td__recording_open(trainer, error);
+/* A process of the group is lost: nothing of the step under way has been applied, unless it is torn. */
+static void save_what_is_there(td_trainer *trainer) {
+    td_group *group = trainer->shards.group;
+    if (group && td_group_status(group, NULL) && td__trainer_writes(trainer) &&
+        !trainer->shards.torn && trainer->at.step > trainer->at.began_step) {
+        td__checkpoint_save(trainer, true);
     }
-    if (status) {
-        return status;
-    }
-    if (trainer->parent) {
-        td__branch_keep(trainer);
-    }
-    status = train(trainer, error);
-    *interrupted =
-        trainer->stop && trainer->at.step < trainer->feed.steps && !trainer->stopping.stopped;
-    if (!status && trainer->at.step > 0) {
-        status = finish(trainer, *interrupted, error);
-    }
-    if (status || *interrupted) {
+}
+
+/* In the process that writes the run. */
+static void close_recording(td_trainer *trainer, td_status status, bool interrupted) {
+    if (status || interrupted) {
         (void)td_deck_note(trainer->recording.deck, "state", status ? "failed" : "interrupted");
     } else {
         td__recording_say_idle(trainer);
     }
     td__recording_close(trainer);
+}
+
+/* Elsewhere nothing is recorded, but every process has to know what could be. */
+static td_status open_recording(td_trainer *trainer, td_error *error) {
+    if (td__trainer_writes(trainer)) {
+        return td__recording_open(trainer, error);
+    }
+    td_status status = td__pass_signals_connect(&trainer->signals, NULL, error);
+    trainer->pass.signals = status ? NULL : &trainer->signals;
+    return status;
+}
+
+static td_status run(td_trainer *trainer, bool *interrupted, td_error *error) {
+    bool writes = td__trainer_writes(trainer);
+    td_status status = trainer->resume && writes ? td__checkpoint_resume(trainer, error) : TD_OK;
+    status = status ? status : td__group_share_state(trainer, error);
+    status = status ? status : open_recording(trainer, error);
+    if (status) {
+        return status;
+    }
+    if (trainer->parent && writes) {
+        td__branch_keep(trainer);
+    }
+    status = train(trainer, error);
+    *interrupted =
+        is_stopped(trainer) && trainer->at.step < trainer->feed.steps && !trainer->stopping.stopped;
+    if (!status && trainer->at.step > 0) {
+        status = finish(trainer, *interrupted, error);
+    }
+    if (status) {
+        save_what_is_there(trainer);
+    }
+    if (writes) {
+        close_recording(trainer, status, *interrupted);
+    }
+    trainer->pass.signals = NULL;
     return status;
 }
 
@@ -241,6 +281,9 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
     }
     trainer->ran = true;
     td_status status = run(trainer, &interrupted, &reason);
+    if (status && trainer->shards.group && !trainer->agreed) {
+        td_group_fail(trainer->shards.group, reason.text);
+    }
     if (status) {
         return td_error_set(error, status, "%s", reason.text);
     }

@@ -125,12 +125,12 @@ static void record(td_trainer *trainer, const sample *s) {
     (void)td_deck_batch_labels(trainer->recording.deck, s->rows, s->count,
                                info->label_kind == TD_LABEL_NONE ? NULL : &label);
     (void)td_signal_record(
-        trainer->signals.prediction,
+        trainer->signals.prediction->signal,
         (td_view){.dtype = TD_FLOAT32, .shape = s->output_shape, .data = s->output});
 }
 
 td_status td__predict_sample(td_trainer *trainer, td_error *error) {
-    if (!td_signal_wants(trainer->signals.prediction)) {
+    if (!td__pass_signals_want(&trainer->signals, trainer->signals.prediction)) {
         return TD_OK;
     }
     sample s = {0};

@@ -22,6 +22,7 @@ static td_status make_room(td__state *state, const td__parts *parts, td_error *e
     }
     state->tensors = td__calloc(parts->count + 1, sizeof *state->tensors);
     state->memory = td__calloc(bytes + 1, 1);
+    state->bytes = bytes;
     if (!state->tensors || !state->memory) {
         td__state_release(state);
         return td_error_set(error, TD_MEMORY, "out of memory");

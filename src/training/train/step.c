@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Weights first, then the outputs of layers whose error a track is due for. Returns how many. */
-static size_t choose_targets(td_trainer *trainer) {
+size_t td__choose_targets(td_trainer *trainer, bool weights) {
     td__learner *learner = &trainer->learner;
     const td__pass_signals *signals = &trainer->signals;
     if (!trainer->pass.signals) {
@@ -16,14 +15,15 @@ static size_t choose_targets(td_trainer *trainer) {
     }
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         ptrdiff_t weight = learner->weight_of[i];
-        td_signal *signal = signals->gradients[i];
         if (weight >= 0) {
-            learner->recorders[weight] = signal && td_signal_wants(signal) ? signal : NULL;
+            td__signal_entry *entry = signals->gradients[i];
+            learner->recorders[weight] =
+                weights && td__pass_signals_want(signals, entry) ? entry : NULL;
         }
     }
     size_t count = learner->weight_count;
     for (size_t i = 0; i < trainer->layer_count; i++) {
-        if (td_signal_wants(signals->errors[i])) {
+        if (td__pass_signals_want(signals, signals->errors[i])) {
             learner->recorders[count] = signals->errors[i];
             learner->targets[count++] = td_model_output_at(trainer->model, i);
         }
@@ -68,10 +68,12 @@ void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t
 
 static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
     td__measures *measures = &trainer->measures;
-    td__measure_reset(measures, &measures->step);
-    td_status status = td__measure_add(measures, &measures->step, &trainer->pass, error);
-    if (!status) {
-        status = td__measure_add(measures, &measures->epoch, &trainer->pass, error);
+    td_status status = TD_OK;
+    if (trainer->shards.count == 1) {
+        td__measure_reset(measures, &measures->step);
+        status = td__measure_add(measures, &measures->step, &trainer->pass, error);
+        status =
+            status ? status : td__measure_add(measures, &measures->epoch, &trainer->pass, error);
     }
     const double *of_step = td__measure_read(measures, &measures->step);
     const double *of_epoch = td__measure_read(measures, &measures->epoch);
@@ -93,27 +95,48 @@ static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
 static void record_parameters(td_trainer *trainer) {
     const td__pass_signals *signals = &trainer->signals;
     for (size_t i = 0; i < trainer->parameter_count; i++) {
-        if (td_signal_wants(signals->parameters[i])) {
+        if (td__pass_signals_want(signals, signals->parameters[i])) {
             const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
-            (void)td_signal_record(signals->parameters[i], td_view_of(parameter->tensor));
+            td__pass_signals_record(signals, signals->parameters[i], td_view_of(parameter->tensor));
         }
-        td_signal *update = signals->updates[i];
-        if (update && td_signal_wants(update)) {
+        const td__signal_entry *update = signals->updates[i];
+        if (td__pass_signals_want(signals, update)) {
             const td_tensor *change = td_optimizer_update(trainer->learner.optimizer,
                                                           (size_t)trainer->learner.weight_of[i]);
             if (change) {
-                (void)td_signal_record(update, td_view_of(change));
+                td__pass_signals_record(signals, update, td_view_of(change));
             }
         }
     }
 }
 
+/* The gradients of shards are there when all of them are added up. */
+static void record_gradients(td_trainer *trainer) {
+    const td__pass_signals *signals = &trainer->signals;
+    for (size_t i = 0; trainer->pass.signals && i < trainer->parameter_count; i++) {
+        if (td__pass_signals_want(signals, signals->gradients[i])) {
+            size_t weight = (size_t)trainer->learner.weight_of[i];
+            td__pass_signals_record(signals, signals->gradients[i],
+                                    td_view_of(trainer->learner.gradients[weight]));
+        }
+    }
+}
+
+static td_status take_gradients(td_trainer *trainer, td_error *error) {
+    td__learner *learner = &trainer->learner;
+    if (trainer->shards.count > 1) {
+        record_gradients(trainer);
+        return TD_OK;
+    }
+    size_t count = td__choose_targets(trainer, true);
+    return td__pass_backward(&trainer->pass, learner->weight_count, count, learner->targets,
+                             learner->gradients, learner->recorders, error);
+}
+
 static td_status learn(td_trainer *trainer, td_error *error) {
     td__learner *learner = &trainer->learner;
-    size_t count = choose_targets(trainer);
-    td_status status =
-        td__pass_backward(&trainer->pass, learner->weight_count, count, learner->targets,
-                          learner->gradients, learner->recorders, error);
+    td_status status = take_gradients(trainer, error);
+    trainer->shards.torn = true;
     if (!status) {
         status = td_optimizer_step(learner->optimizer, learner->gradients, error);
     }
@@ -149,6 +172,16 @@ static td_status observe(td_trainer *trainer, bool updated, td_error *error) {
                : TD_OK;
 }
 
+static td_status forward(td_trainer *trainer, const td_batch *batch, td_error *error) {
+    td__pass *pass = &trainer->pass;
+    if (trainer->shards.count > 1) {
+        return td__shards_compute(trainer, batch, error);
+    }
+    td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)trainer->at.step + 1);
+    td_tape_set_training(pass->tape, true);
+    return td__pass_forward(pass, batch, error);
+}
+
 td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                        td_error *error) {
     td__pass *pass = &trainer->pass;
@@ -157,9 +190,7 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     (void)td_deck_begin(trainer->recording.deck, trainer->at.epoch + 1, step, epoch_end);
     bool verified = td__step_is_verified(trainer);
     td_status status = verified ? td__step_rehearse(trainer, batch, error) : TD_OK;
-    td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)step);
-    td_tape_set_training(pass->tape, true);
-    status = status ? status : td__pass_forward(pass, batch, error);
+    status = status ? status : forward(trainer, batch, error);
     if (!status) {
         status = measure(trainer, epoch_end, error);
     }

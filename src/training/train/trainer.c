@@ -109,6 +109,9 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
     if (!status) {
         status = td__measure_add(measures, &measures->validation, &trainer->check, &reason);
     }
+    if (!status) { /* how much room its numbers take */
+        status = td__measure_add(measures, &measures->shard, &trainer->check, &reason);
+    }
     td__pass_end(&trainer->check);
     return status ? td__experiment_problem(trainer->experiment, NULL, status, error, "train: %s",
                                            reason.text)
@@ -181,6 +184,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
     td_status (*const stages[])(td_trainer *, td_error *) = {
         td__trainer_load_model,
         td__trainer_open_data,
+        td__shards_choose,
         td__trainer_make_model,
         td__trainer_make_heads,
         td__trainer_check_ids,
@@ -190,6 +194,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         make_passes,
         try_model,
         td__trainer_signals_list,
+        td__shards_init,
         make_progress_values,
         record_progress_values,
         make_stopping,
@@ -250,6 +255,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->parent);
     td__flight_log_release(&trainer->past);
     td__verify_destroy(trainer->verify);
+    td__shards_release(&trainer->shards);
     td__free(trainer);
 }
 

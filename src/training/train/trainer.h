@@ -20,6 +20,9 @@
  *     plateau.c     the learning rate lowered on a plateau
  *     checkpoint.c  saving and resuming
  *     ring.c        older checkpoints, kept for replays
+ *     shards.c      a batch cut into parts, and shared out among processes
+ *     gather.c      what is recorded of the parts
+ *     group.c       what processes agree on
  *     flight.c      a few numbers of every step, for comparing when it is executed again
  *     sources.c     fingerprints of the data's files
  *     verify.c      a step executed twice and compared
@@ -46,6 +49,7 @@
 #include "train/measure.h"
 #include "train/norms.h"
 #include "train/plateau.h"
+#include "train/shards.h"
 #include "train/stopping.h"
 
 #include <signal.h>
@@ -90,7 +94,7 @@ typedef struct td__learner {
     ptrdiff_t *weight_of;  /* parameter -> index among weights, or -1 */
     td_tensor **targets;   /* weights, then outputs whose error is wanted; with room for all */
     td_tensor **gradients; /* of targets */
-    td_signal **recorders; /* the signal that records each gradient, or NULL */
+    td__signal_entry **recorders; /* the signal that records each gradient, or NULL */
 } td__learner;
 
 /* Which entries of the signals are the trainer's own numbers. validation: only where there is such a
@@ -159,6 +163,8 @@ struct td_trainer {
 
     td__recording recording;
     td__flight flight;
+    td__shards shards;
+    bool agreed;               /* all processes end with the same error */
     struct td__verify *verify; /* of train.verify_every; NULL: no step was verified yet */
     td__flight_log past;       /* of the run that this one branches off from */
     char *parent;              /* that run; NULL: none */
@@ -254,6 +260,9 @@ void td__recording_say_idle(td_trainer *trainer);
  * is not finite. */
 TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                                     td_error *error);
+/* Weights first, then the outputs of layers whose error a track is due for, and what records each; of weights only
+ * where that is asked for. Returns how many. */
+size_t td__choose_targets(td_trainer *trainer, bool weights);
 /* Records the metrics that are matrices; first: the entry of the first of them. */
 void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first);
 /* Records a number of the step under way; entry: its signal. Epoch schedules get the mean. */
@@ -268,6 +277,8 @@ td_status td__blame(const td_trainer *trainer, td__pass *pass, td_part part, con
                     td_error *error);
 
 /* validate.c */
+/* The open pass of td_trainer.check has a loss that is not finite. */
+void td__validation_not_finite(td_trainer *trainer);
 TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);
 
 /* sample.c */
@@ -323,6 +334,7 @@ typedef struct td__state {
     td__named_view *tensors; /* over memory of its own */
     size_t count;
     char *memory;
+    size_t bytes; /* of memory */
 } td__state;
 TD_NODISCARD td_status td__state_save(td_trainer *trainer, td__state *state, td_error *error);
 /* past: the trainer of which a branch takes the state over; NULL: the experiment is the state's own. */

@@ -131,12 +131,17 @@ static void take_parameters(td_trainer *trainer) {
 static td_status compute_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__pass *pass = &trainer->pass;
     td__learner *learner = &trainer->learner;
-    td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)trainer->at.step + 1);
-    td_tape_set_training(pass->tape, true);
-    td_status status = td__pass_forward(pass, batch, error);
-    status = status ? status
-                    : td__pass_backward(pass, learner->weight_count, learner->weight_count,
-                                        learner->targets, learner->gradients, NULL, error);
+    td_status status = TD_OK;
+    if (trainer->shards.count > 1) {
+        status = td__shards_compute(trainer, batch, error);
+    } else {
+        td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)trainer->at.step + 1);
+        td_tape_set_training(pass->tape, true);
+        status = td__pass_forward(pass, batch, error);
+        status = status ? status
+                        : td__pass_backward(pass, learner->weight_count, learner->weight_count,
+                                            learner->targets, learner->gradients, NULL, error);
+    }
     status = status ? status : td_optimizer_step(learner->optimizer, learner->gradients, error);
     if (!status) {
         take_parameters(trainer);

@@ -9,31 +9,42 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How a path is asked for. Only a page of this viewer can POST. */
+typedef enum method {
+    GETS,
+    POSTS,
+    WRITES /* a POST that writes into runs: only with --write */
+} method;
+
 /* One row per request of the page. */
 static const struct route {
     const char *path;
     bool about_run; /* parameter "run" is its id */
     td__route_function *answer;
+    method method;
 } routes[] = {
-    {"/api/runs", false, td__route_runs},
-    {"/api/run", true, td__route_run},
-    {"/api/series", true, td__route_series},
-    {"/api/heat", true, td__route_heat},
-    {"/api/ranks", true, td__route_ranks},
-    {"/api/steps", true, td__route_steps},
-    {"/api/histograms", true, td__route_histograms},
-    {"/api/stats", true, td__route_stats},
-    {"/api/tensor", true, td__route_tensor},
-    {"/api/units", true, td__route_units},
-    {"/api/image", true, td__route_image},
-    {"/api/texts", true, td__route_texts},
-    {"/api/examples", true, td__route_examples},
-    {"/api/batch", true, td__route_batch},
-    {"/api/files", true, td__route_files},
-    {"/api/compare", true, td__route_compare},
-    {"/api/settings", false, td__route_settings},
-    {"/api/projection", true, td__route_projection},
-    {"/api/note", true, td__route_note}, /* the one that takes POST */
+    {"/api/runs", false, td__route_runs, GETS},
+    {"/api/run", true, td__route_run, GETS},
+    {"/api/series", true, td__route_series, GETS},
+    {"/api/heat", true, td__route_heat, GETS},
+    {"/api/ranks", true, td__route_ranks, GETS},
+    {"/api/steps", true, td__route_steps, GETS},
+    {"/api/histograms", true, td__route_histograms, GETS},
+    {"/api/stats", true, td__route_stats, GETS},
+    {"/api/tensor", true, td__route_tensor, GETS},
+    {"/api/units", true, td__route_units, GETS},
+    {"/api/image", true, td__route_image, GETS},
+    {"/api/sound", true, td__route_sound, GETS},
+    {"/api/texts", true, td__route_texts, GETS},
+    {"/api/examples", true, td__route_examples, GETS},
+    {"/api/batch", true, td__route_batch, GETS},
+    {"/api/files", true, td__route_files, GETS},
+    {"/api/compare", true, td__route_compare, GETS},
+    {"/api/settings", false, td__route_settings, GETS},
+    {"/api/projection", true, td__route_projection, GETS},
+    {"/api/note", true, td__route_note, WRITES},
+    {"/api/start", true, td__route_start, POSTS},
+    {"/api/work", true, td__route_work, GETS},
 };
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -102,6 +113,43 @@ const td_run_signal *td__call_signal(const td__call *call, td_error *error) {
         td_error_set(error, TD_NOT_FOUND, "the run has no such signal");
     }
     return signal;
+}
+
+/* ---- The latest record ---------------------------------------------------------------------- */
+
+typedef struct latest {
+    td__call *call;
+    const char *name;
+    td_record_function *each;
+    void *user;
+    bool found;
+} latest;
+
+static td_status keep_latest(void *user, const td_record *record, td_error *error) {
+    latest *l = user;
+    if (strcmp(record->signal, l->name) != 0) {
+        return TD_OK;
+    }
+    l->found = true;
+    l->call->out->size = 0; /* in place of the one before */
+    return l->each(l->user, record, error);
+}
+
+td_status td__call_latest(td__call *call, const td_run_signal *signal, td_form form,
+                          td_record_function *each, void *user, td_error *error) {
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    if (!call->run->info.events) {
+        return td_run_at(call->run->run, signal, form, step, each, user, error);
+    }
+    latest l = {call, signal->name, each, user, false};
+    bool plain = !strpbrk(signal->name, "*?[],\\"); /* no glob that means something else */
+    td_run_query query = {.size = sizeof query,
+                          .what = plain ? signal->name : NULL,
+                          .forms = form,
+                          .first_step = signal->first_step,
+                          .last_step = step};
+    td_status status = td_run_read(call->run->run, &query, keep_latest, &l, error);
+    return status || l.found ? status : td_error_set(error, TD_NOT_FOUND, "nothing was recorded");
 }
 
 bool td__call_next_id(const char **list, int64_t *id) {
@@ -312,12 +360,14 @@ static void compress(const td__http_request *request, td__response *response) {
     }
 }
 
-static void answer_allowed(const td__server_context *context, const td__http_request *request,
+static void answer_allowed(td__server_context *context, const td__http_request *request,
                            char *target, td__response *response) {
-    td__call call = {
-        .cache = context->cache, .writable = context->writable, .out = &response->body};
+    td__call call = {.cache = context->cache,
+                     .writable = context->writable,
+                     .work = &context->work,
+                     .out = &response->body};
     const struct route *route = find_route(target, &call);
-    bool writes = strcmp(request->method, "POST") == 0;
+    bool posts = strcmp(request->method, "POST") == 0;
     const char *token = td__call_text(&call, "token");
     bool by_token = is_token(context, token, strlen(token));
     if (!by_token && !has_cookie(context, request->cookie)) {
@@ -327,8 +377,10 @@ static void answer_allowed(const td__server_context *context, const td__http_req
     }
     response->allowed = true;
     const td__page_file *file = td__page_find(target);
-    if (writes != (route && route->answer == td__route_note)) {
+    if (posts != (route && route->method != GETS)) {
         respond_text(response, 405, "405: this address takes another method\n");
+    } else if (route && route->method == WRITES && !context->writable) {
+        respond_text(response, 405, "405: the viewer only shows\n");
     } else if (file) {
         serve_file(context, file, request, by_token, response);
     } else if (strcmp(target, "/api/follow") == 0) {
@@ -352,11 +404,11 @@ static void answer_allowed(const td__server_context *context, const td__http_req
     }
 }
 
-void td__answer(const td__server_context *context, const td__http_request *request,
+void td__answer(td__server_context *context, const td__http_request *request,
                 td__response *response) {
     /* Only a page can POST, and only with its own origin: a link or a form of another site cannot. */
-    bool writes = strcmp(request->method, "POST") == 0 && context->writable && request->origin;
-    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0 && !writes) {
+    bool posts = strcmp(request->method, "POST") == 0 && request->origin;
+    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0 && !posts) {
         respond_text(response, 405, "405: the viewer only shows\n");
         return;
     }

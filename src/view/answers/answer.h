@@ -5,6 +5,7 @@
 
 #include "answers/http.h"
 #include "answers/run_cache.h"
+#include "answers/work.h"
 
 enum { TD__TOKEN_SIZE = 41, TD__MAX_PARAMETERS = 16 };
 
@@ -14,10 +15,11 @@ typedef struct td__server_context {
     char host[256]; /* as --host has it; "": loopback only */
     int port;
     bool writable; /* notes may be written */
+    td__work work;
 } td__server_context;
 
 /* Never fails: errors are written to the response. */
-void td__answer(const td__server_context *context, const td__http_request *request,
+void td__answer(td__server_context *context, const td__http_request *request,
                 td__response *response);
 
 /* ---- For the routes ------------------------------------------------------------------ */
@@ -26,6 +28,7 @@ void td__answer(const td__server_context *context, const td__http_request *reque
 typedef struct td__call {
     td__run_cache *cache;
     bool writable;
+    td__work *work;      /* NULL in reports */
     td__cached_run *run; /* acquired; NULL for routes without a run */
     char *names[TD__MAX_PARAMETERS], *values[TD__MAX_PARAMETERS];
     size_t parameter_count;
@@ -40,7 +43,8 @@ void td__put_ranks(td__output *out, td_run *run);
 td__route_function td__route_runs, td__route_run, td__route_series, td__route_heat, td__route_steps,
     td__route_histograms, td__route_stats, td__route_tensor, td__route_units, td__route_image,
     td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare,
-    td__route_settings, td__route_note, td__route_projection;
+    td__route_settings, td__route_note, td__route_projection, td__route_sound, td__route_start,
+    td__route_work;
 
 /* "" when it was not given. */
 const char *td__call_text(const td__call *call, const char *name);
@@ -49,6 +53,10 @@ int64_t td__call_number(const td__call *call, const char *name, int64_t min, int
                         int64_t fallback);
 /* The signal that parameter "signal" has the id of; NULL, and the error, when there is none. */
 const td_run_signal *td__call_signal(const td__call *call, td_error *error);
+/* Calls each with the last record at or before parameter "step". The tensors and pictures of event files are in no
+ * other file: those files are read for them, and each is called for every step until then. */
+td_status td__call_latest(td__call *call, const td_run_signal *signal, td_form form,
+                          td_record_function *each, void *user, td_error *error);
 /* The next number of a list "1,2,3", which is advanced; false at its end. */
 bool td__call_next_id(const char **list, int64_t *id);
 /* The statistic of parameter "stat", NULL for scalars; TD_INVALID when there is none such. */

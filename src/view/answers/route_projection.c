@@ -187,7 +187,5 @@ static td_status project(void *user, const td_record *record, td_error *error) {
 
 td_status td__route_projection(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    return signal ? td_run_at(call->run->run, signal, TD_TENSOR, step, project, call, error)
-                  : error->status;
+    return signal ? td__call_latest(call, signal, TD_TENSOR, project, call, error) : error->status;
 }

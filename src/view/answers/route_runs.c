@@ -95,7 +95,9 @@ td_status td__route_runs(td__call *call, td_error *error) {
     td__put_json(call->out, td__run_cache_problem(call->cache, problem));
     td__put_text(call->out, ",\"version\":");
     td__put_json(call->out, td_version());
-    td__put_format(call->out, ",\"writable\":%s,\"runs\":[", call->writable ? "true" : "false");
+    td__put_format(call->out, ",\"writable\":%s,\"executes\":%s,\"runs\":[",
+                   call->writable ? "true" : "false",
+                   call->work && call->work->program ? "true" : "false");
     listing l = {call->out, 0};
     td__run_cache_each(call->cache, put_run, &l);
     td__put_text(call->out, "]}");

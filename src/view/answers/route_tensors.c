@@ -1,6 +1,7 @@
-/* /api/histograms, /api/tensor, /api/units, /api/image, /api/texts, /api/examples, /api/batch: what
+/* /api/histograms, /api/tensor, /api/units, /api/image, /api/sound, /api/texts, /api/examples, /api/batch: what
  * was inside of a tensor. */
 #include "answers/answer.h"
+#include "base/little.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -138,45 +139,6 @@ td_status td__route_histograms(td__call *call, td_error *error) {
     call->out->failed |= out.failed;
     td__output_release(&out);
     return TD_OK;
-}
-
-/* ---- The latest record ---------------------------------------------------------------------- */
-
-typedef struct latest {
-    td__call *call;
-    const char *name;
-    td_record_function *each;
-    void *user;
-    bool found;
-} latest;
-
-static td_status keep_latest(void *user, const td_record *record, td_error *error) {
-    latest *l = user;
-    if (strcmp(record->signal, l->name) != 0) {
-        return TD_OK;
-    }
-    l->found = true;
-    l->call->out->size = 0; /* in place of the one before */
-    return l->each(l->user, record, error);
-}
-
-/* Calls each with the last record at or before parameter "step". The tensors and pictures of event files are in no
- * other file: those files are read for them, and each is called for every step until then. */
-static td_status read_latest(td__call *call, const td_run_signal *signal, td_form form,
-                             td_record_function *each, void *user, td_error *error) {
-    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    if (!call->run->info.events) {
-        return td_run_at(call->run->run, signal, form, step, each, user, error);
-    }
-    latest l = {call, signal->name, each, user, false};
-    bool plain = !strpbrk(signal->name, "*?[],\\"); /* no glob that means something else */
-    td_run_query query = {.size = sizeof query,
-                          .what = plain ? signal->name : NULL,
-                          .forms = form,
-                          .first_step = signal->first_step,
-                          .last_step = step};
-    td_status status = td_run_read(call->run->run, &query, keep_latest, &l, error);
-    return status || l.found ? status : td_error_set(error, TD_NOT_FOUND, "nothing was recorded");
 }
 
 /* ---- Tensors -------------------------------------------------------------------------------- */
@@ -347,7 +309,7 @@ td_status td__route_tensor(td__call *call, td_error *error) {
         return error->status;
     }
     tensor t = {call, td__call_text(call, "at"), signal->info->kind};
-    return read_latest(call, signal, TD_TENSOR, put_tensor, &t, error);
+    return td__call_latest(call, signal, TD_TENSOR, put_tensor, &t, error);
 }
 
 /* ---- Units x time --------------------------------------------------------------------------- */
@@ -426,7 +388,51 @@ static td_status put_png(void *user, const td_record *record, td_error *error) {
 
 td_status td__route_image(td__call *call, td_error *error) {
     const td_run_signal *signal = td__call_signal(call, error);
-    return signal ? read_latest(call, signal, TD_IMAGE, put_png, call, error) : error->status;
+    return signal ? td__call_latest(call, signal, TD_IMAGE, put_png, call, error) : error->status;
+}
+
+static void put_little(td__output *out, uint32_t value, size_t size) {
+    uint8_t bytes[4];
+    td__store32(bytes, value);
+    td__put(out, bytes, size);
+}
+
+/* A tensor of int16, frames x channels, as a WAV file of parameter "rate" frames a second. */
+static td_status put_wav(void *user, const td_record *record, td_error *error) {
+    enum { HEAD = 36, FORMAT = 16, PCM = 1, BITS = 16, MAX_BYTES = 1 << 28 };
+    td__call *call = user;
+    const td_view *view = record->view;
+    int64_t size = 2;
+    for (int32_t i = 0; view && i < view->shape.rank; i++) {
+        size *= view->shape.dims[i];
+    }
+    if (!view || view->dtype != TD_INT16 || view->shape.rank != 2 || size > MAX_BYTES) {
+        return td_error_set(error, TD_INVALID, "this is no sound");
+    }
+    uint32_t channels = (uint32_t)view->shape.dims[1],
+             rate = (uint32_t)td__call_number(call, "rate", 1, 1000000, 44100);
+    td__put_text(call->out, "RIFF");
+    put_little(call->out, HEAD + (uint32_t)size, 4);
+    td__put_text(call->out, "WAVEfmt ");
+    put_little(call->out, FORMAT, 4);
+    put_little(call->out, PCM, 2);
+    put_little(call->out, channels, 2);
+    put_little(call->out, rate, 4);
+    put_little(call->out, rate * channels * 2, 4);
+    put_little(call->out, channels * 2, 2);
+    put_little(call->out, BITS, 2);
+    td__put_text(call->out, "data");
+    put_little(call->out, (uint32_t)size, 4);
+    for (int64_t i = 0; i < size / 2; i++) {
+        put_little(call->out, (uint32_t)(int32_t)td_view_element(view, i), 2);
+    }
+    call->type = "audio/wav";
+    return TD_OK;
+}
+
+td_status td__route_sound(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    return signal ? td__call_latest(call, signal, TD_TENSOR, put_wav, call, error) : error->status;
 }
 
 typedef struct texts {

@@ -85,7 +85,7 @@ void td__cached_run_close(td__cached_run *run) {
     td__cached_run_drop_series(run);
     td_run_close(run->run);
     run->run = NULL;
-    run->info.name = run->info.folder = NULL;
+    run->info.name = run->info.folder = run->info.parent = NULL;
 }
 
 td_status td__cached_run_open(td__cached_run *run, td_error *error) {

@@ -80,6 +80,9 @@ void td__cached_run_release(td__cached_run *run);
 /* Reads everything that the run has recorded so far. The caller has acquired the run. */
 td_status td__cached_run_read(td__cached_run *run, td_error *error);
 
+/* The same, where records of earlier steps may have come too. */
+td_status td__cached_run_read_again(td__cached_run *run, td_error *error);
+
 /* Calls each with every run. `loading` is true when another thread has the run; then only its id and
  * place may be read. */
 typedef void td__cached_run_function(void *user, const td__cached_run *run, bool loading);

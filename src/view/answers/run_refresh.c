@@ -143,7 +143,7 @@ static void put_member(object *o, const char *key, const char *value) {
 
 static void keep_remark(void *user, const char *key, const char *value) {
     if (td__is_remark(key) || strcmp(key, "title") == 0 || strcmp(key, "group") == 0 ||
-        strcmp(key, "parent") == 0) {
+        strcmp(key, "parent") == 0 || strcmp(key, "parent.step") == 0) {
         put_member(user, key, value);
     }
 }
@@ -193,6 +193,12 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     run->judged |= summarise_verdict(run);
     run->judged |= summarise_notes(run);
     return TD_OK;
+}
+
+td_status td__cached_run_read_again(td__cached_run *run, td_error *error) {
+    td__cached_run_close(run);
+    td_status status = td__cached_run_open(run, error);
+    return status ? status : td__cached_run_read(run, error);
 }
 
 /* ---- Changes -------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ struct td_viewer {
     td__http_engine engine;
     td__http_server *server;
     char url[512];
+    char *program;
     pthread_t refresher;
     bool refresher_started;
     pthread_mutex_t lock;
@@ -180,6 +181,13 @@ static td_status start_viewer(td_viewer *viewer, const char *folder,
     }
     const char *host = options->host;
     viewer->context.writable = options->write;
+    if (options->program) {
+        viewer->program = td__strdup(options->program);
+        if (!viewer->program) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+    }
+    viewer->context.work.program = viewer->program;
     (void)snprintf(viewer->context.host, sizeof viewer->context.host, "%s", host ? host : "");
     viewer->context.cache = td__run_cache_create(folder, error);
     if (!viewer->context.cache) {
@@ -218,6 +226,7 @@ td_viewer *td_viewer_open(const char *folder, const td_viewer_options *options, 
     pthread_cond_init(&viewer->ending, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&viewer->lock, NULL);
+    td__work_init(&viewer->context.work, NULL);
     atomic_store(&viewer->last_asked,
                  td__seconds()); /* the first refresh is before the first request */
     if (start_viewer(viewer, folder, &full, error)) {
@@ -245,6 +254,8 @@ void td_viewer_close(td_viewer *viewer) {
     if (viewer->server) {
         viewer->engine.stop(viewer->server);
     }
+    td__work_release(&viewer->context.work);
+    td__free(viewer->program);
     td__run_cache_destroy(viewer->context.cache);
     for (int i = 0; i < RING; i++) {
         td__output_release(&viewer->messages[i]);

@@ -191,7 +191,7 @@ static void runs_are_listed_with_their_best(void **state) {
     assert_int_equal(l.errors, 1);
     l = (listed){0};
     assert_ok(td_runs_list(FIXTURES "events", look_at, &l, &error), error);
-    assert_int_equal(l.count, 4);
+    assert_int_equal(l.count, 5);
     l = (listed){0};
     assert_ok(td_runs_list(FIXTURES "runs", look_at, &l, &error), error); /* of an older version */
     assert_int_equal(l.step, 10);

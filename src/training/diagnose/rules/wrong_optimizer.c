@@ -1,4 +1,5 @@
 #include "diagnose/loop.h"
+#include "nn/optimizer_role.h"
 
 #include <string.h>
 
@@ -26,14 +27,16 @@ static void find_wrong_optimizer(td__case *c) {
     if (!c->known) {
         return;
     }
-    td_optimizer_kind kind = td_optimizer_settled(c->trainer->learner.optimizer)->kind;
-    if (kind == TD_ADAM || kind == TD_ADAMW || kind == TD_ADAMAX || kind == TD_NADAM) {
+    const td_optimizer *optimizer = c->trainer->learner.optimizer;
+    td_optimizer_kind kind = td_optimizer_settled(optimizer)->kind;
+    td__optimizer_role role = td__optimizer_role_of(optimizer);
+    if (role == TD__MOMENTS) {
         return;
     }
     td__suspicion *s = td__suspect(c, TD__TUNING, -1, "optimizer: {adam: {learning_rate: 0.003}}");
     td__because(s, NULL, 0, td__rate_of(c),
                 td__say(c, "%s at %.3g%s", td_optimizer_kind_name(kind), td__rate_of(c),
-                        kind == TD_ADAGRAD ? ": its steps only ever get smaller" : ""));
+                        role == TD__SHRINKING ? ": its steps only ever get smaller" : ""));
     td__edit(s, "train.optimizer={adam: {learning_rate: 0.003}}");
 }
 

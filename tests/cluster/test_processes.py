@@ -1,0 +1,143 @@
+"""Trained by 1, 2, 4 and 8 processes, or by one without MPI, with 1 or 2 threads: a run's files are the same bytes."""
+import os
+import unittest
+
+import numpy as np
+
+from cluster import Case, digits, files, launchers, run
+
+REST = """
+seed: 3
+train:
+  loss: {loss}
+  metrics: {metrics}
+  optimizer: {{adam: {{learning_rate: 0.01}}}}
+  shards: 8
+  epochs: 2
+  checkpoint: {{every: 3 steps}}
+{more}
+record:
+- {{what: "*", every: 2 steps, form: [stats, histogram], to: [csv]}}
+- {{what: "*", every: 3 steps, sample: 4, to: [npy]}}
+- {{what: "*.output", when: "loss > mean(loss, 3)", history: 1, to: [npy]}}
+"""
+CLASSES = "{sparse_categorical_crossentropy: {from_logits: true}}"
+# 66 examples in batches of 16: the last one of an epoch has 2, so most of its shards have none.
+EXPERIMENTS = {
+    "dense": ("data: {train: x.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- dense: {name: hidden, units: 9, activation: relu}
+- dropout: {name: drop, rate: 0.3}
+- dense: {name: logits, units: 3, kernel_l2: 0.01}
+""", CLASSES, "[accuracy, f1, auc, confusion_matrix]", "  clip_norm: 1"),
+    "cnn": ("data: {train: image.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- conv2d: {name: conv, filters: 4, kernel_size: 3}
+- batch_normalization: {name: norm}
+- relu: {name: act}
+- flatten: {name: flat}
+- dense: {name: logits, units: 3}
+""", CLASSES, "[accuracy]", "  verify_every: 4"),
+    "lstm": ("data: {train: sequence.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- lstm: {name: memory, units: 6}
+- dense: {name: logits, units: 3}
+""", CLASSES, "[accuracy]", "  early_stopping: {monitor: val_loss, patience: 1, restore_best: true}"),
+    "transformer": ("data: {train: words.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- embedding: {name: words, input_dim: 9, output_dim: 8, mask_zero: true}
+- multi_head_attention: {name: attention, num_heads: 2, key_dim: 4}
+- add: {name: sum, from: [words, attention]}
+- layer_normalization: {name: norm}
+- flatten: {name: flat}
+- dense: {name: logits, units: 3}
+""", CLASSES, "[accuracy]", "  reduce_on_plateau: {monitor: loss, patience: 0, factor: 0.5}"),
+    "two": ("data: {inputs: {a: x.npy, b: sequence.npy}, labels: {kind: y.npy, value: value.npy}, batch: 16, validation: 0.2}", """
+model:
+  inputs: [a, b]
+  layers:
+  - flatten: {name: flat, from: b}
+  - concatenate: {name: all, from: [a, flat]}
+  - dense: {name: hidden, units: 5, activation: tanh}
+  - dense: {name: value, units: 1}
+  - dense: {name: kind, units: 3, from: hidden}
+  outputs: [value, kind]
+""", "{value: mse, kind: {sparse_categorical_crossentropy: {from_logits: true}}}",
+            "{kind: [accuracy], value: [mae, r2]}", "  checkpoint: {best: val_loss}"),
+}
+
+# By MPI; launching many processes is what takes time. TD_LONG=1: all of them, for every network.
+COUNTS = [((2, 8), (4,)), ((1, 2, 4, 8), (1, 2, 4, 8))]
+
+
+class Processes(Case):
+    def setUp(self):
+        super().setUp()
+        digits(self.folder)
+
+    def write(self, name):
+        data, model, loss, metrics, more = EXPERIMENTS[name]
+        rest = REST.format(loss=loss, metrics=metrics, more=more)
+        if "checkpoint" in more:
+            rest = rest.replace("  checkpoint: {every: 3 steps}\n", "")
+        with open(self.path(name + ".yaml"), "w", encoding="utf-8") as file:
+            file.write(data + model + rest)
+        return name + ".yaml"
+
+    def compare(self, name):
+        """One process without MPI, and launches of each MPI."""
+        experiment = self.write(name)
+        run("", 0, "train", experiment, "--quiet", "--out", "alone", cwd=self.folder, OMP_NUM_THREADS="1")
+        expected = files(self.path("alone", name))
+        self.assertTrue(any(key.endswith(".npy") for key in expected))
+        launches = [(mpi, n) for mpi, counts in zip(launchers(), COUNTS[name == "dense" or bool(os.environ.get("TD_LONG"))])
+                    for n in counts]
+        for mpi, processes in launches:
+            out = f"{mpi}-{processes}"
+            run(mpi, processes, "train", experiment, "--quiet", "--out", out, cwd=self.folder,
+                OMP_NUM_THREADS="2" if processes in (1, 4) else "1")
+            found = files(self.path(out, name))
+            self.assertEqual(sorted(found), sorted(expected), out)
+            for key in expected:
+                self.assertTrue(found[key] == expected[key], f"{out}: {key}")
+        return expected
+
+    def test_dense(self):
+        self.compare("dense")
+        mpi = launchers()[0]
+        out = f"{mpi}-8"
+        self.assertIn("identical up to step 8 (8 steps compared)", run("", 0, "replay", f"{out}/dense", "--steps", "1..8", cwd=self.folder))
+        self.assertIn("the same up to step 10", run("", 0, "diff", f"{out}/dense", "alone/dense", cwd=self.folder))
+        run(mpi, 2, "train", "dense.yaml", "--quiet", "--out", "other", "--set", "train.optimizer.adam.learning_rate=0.02", cwd=self.folder)
+        told = run("", 0, "diff", f"{out}/dense", "other/dense", cwd=self.folder, expect=1)
+        self.assertIn("adam of layer hidden makes another hidden.kernel of the same gradient", told)
+
+    def test_convolution_with_batch_normalization(self):
+        self.compare("cnn")
+
+    def test_lstm(self):
+        self.compare("lstm")
+
+    def test_transformer(self):
+        self.compare("transformer")
+
+    def test_two_inputs_and_two_outputs(self):
+        self.compare("two")
+
+    def test_shards_add_up_to_the_whole_batch(self):
+        """What no layer computes over the batch is what one shard has, but for rounding."""
+        experiment = self.write("two")
+        for shards in (1, 8):
+            run("", 0, "train", experiment, "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}", cwd=self.folder)
+        one, eight = (np.genfromtxt(self.path(f"s{n}", "two", "metrics.csv"), delimiter=",", names=True) for n in (1, 8))
+        self.assertEqual(one.dtype.names, eight.dtype.names)
+        for name in one.dtype.names:
+            np.testing.assert_allclose(one[name], eight[name], rtol=2e-4, err_msg=name)
+        for name in ("hidden.kernel.gradient", "hidden.output", "flat.error"):
+            one, eight = (np.load(self.path(f"s{n}", "two", name + ".npy")) for n in (1, 8))
+            np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TAPEDECK_ENVIRONMENT", "off")
+    unittest.main()

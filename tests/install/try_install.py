@@ -1,0 +1,23 @@
+"""Installs a wheel into an environment of its own, without a network, and tries it there. A Python that is older than what
+the wheel asks for must refuse it.
+
+    python try_install.py WHEEL FOLDER
+"""
+import os
+import platform
+import subprocess
+import sys
+
+wheel, folder = sys.argv[1:]
+environment = os.path.join(folder, "environment")
+subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+done = subprocess.run([os.path.join(environment, "bin", "pip"), "install", "--no-index", "--no-cache-dir", wheel],
+                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, check=False)
+print(platform.machine(), "CPython", platform.python_version(), *platform.libc_ver())
+print(done.stdout)
+if sys.version_info < (3, 10):
+    sys.exit(0 if done.returncode and "is not a supported wheel on this platform" in done.stdout else "the wheel was not refused")
+if done.returncode:
+    sys.exit("pip could not install the wheel")
+script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "try_wheel.py")
+sys.exit(subprocess.run([os.path.join(environment, "bin", "python"), script, "-v"], check=False).returncode)
