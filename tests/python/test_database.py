@@ -48,7 +48,7 @@ class Database(unittest.TestCase):
         for name in one:
             self.assertEqual(one[name].forms, other[name].forms)
             if "scalar" in one[name].forms:
-                np.testing.assert_array_equal(one[name].values, other[name].values)
+                self.assertEqual(repr(one[name].values.tolist()), repr(other[name].values.tolist()))  # NaN included
         self.assertEqual((one.state, one.config, one.notes if hasattr(one, "notes") else 0),
                          (other.state, other.config, other.notes if hasattr(other, "notes") else 0))
 
@@ -58,7 +58,6 @@ class Database(unittest.TestCase):
             for step in range(3000):
                 deck.log(loss=1 / (step + 1), other=float("inf") if step == 5 else step)
                 deck.record("x.output", np.full((2, 3), step, np.float32))
-                deck.log({"note": f"text {step}"} if step == 7 else {})
                 deck.step()
         run, own = tapedeck.Run(self.url + "#a"), tapedeck.Run(self.path)
         self.compare(own, run)
@@ -70,7 +69,7 @@ class Database(unittest.TestCase):
         with open(os.path.join(self.path, "run.db"), "rb") as file:
             self.assertNotIn(b"secret", file.read())
         os.rename(self.path, self.path + "-moved")
-        with self.assertRaisesRegex(OSError, "on the machine that wrote it"):
+        with self.assertRaisesRegex(tapedeck.Error, "on the machine that wrote it"):
             tapedeck.Run(self.url + "#a")["x.output"].array()
 
     def test_the_environment_names_the_store(self):
@@ -100,7 +99,7 @@ class Database(unittest.TestCase):
         run, own = tapedeck.Run(self.url + "#a"), tapedeck.Run(self.path)
         self.compare(own, run)
         self.assertEqual([(r["rank"], r["state"], r["last_step"]) for r in run.ranks], [(i, "finished", 59) for i in range(3)])
-        np.testing.assert_array_equal(run["loss"].spread(), own["loss"].spread())
+        self.assertEqual(repr(run["loss"].spread().tolist()), repr(own["loss"].spread().tolist()))
         self.compare(tapedeck.Run(self.path, rank=1), tapedeck.Run(self.url + "#a", rank=1))
         for command in (["show"], ["show", "loss", "--spread"], ["runs"]):
             of = [subprocess.run([PROGRAM, command[0], place, *command[1:]], capture_output=True, text=True, check=False)

@@ -265,6 +265,11 @@ td_status td__ranks_open(td_run *run, td__store **opened, td_error *error) {
     if (!status && store->count == 0) {
         status = td_error_set(error, TD_FORMAT, "%s: no rank of it can be read", run->folder);
     }
+    for (size_t i = 0; i < store->count && run->remote; i++) {
+        store->remote.folder = "";
+        store->remote.bytes += store->sources[i].store->remote->bytes;
+        store->base.remote = &store->remote;
+    }
     if (!status) {
         replace_attempts(store);
         status = td__ranks_list_signals(store, error);
