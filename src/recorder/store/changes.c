@@ -21,7 +21,7 @@ void td__changes_release(td__changes *changes) {
 
 /* Tables whose rows are by signal and step, and that of steps alone. */
 static bool has_steps(td__store_table table) {
-    return (table >= TD__SCALAR_ROW && table <= TD__HISTOGRAM_ROW && table != TD__SUMMARY_ROW) ||
+    return (table >= TD__STEP_ROW && table <= TD__HISTOGRAM_ROW && table != TD__SUMMARY_ROW) ||
            table == TD__EXAMPLE_ROW || table == TD__HASH_ROW || table == TD__TEXT_ROW;
 }
 
