@@ -47,7 +47,10 @@ td_status td__sender_id(td__store *from, const char *place, char id[TD__RUN_ID],
             const char *key = td__rows_text(rows, 0, NULL);
             for (size_t k = 0; key && k < TD__COUNT(keys); k++) {
                 const char *value = strcmp(key, keys[k]) == 0 ? td__rows_text(rows, 1, NULL) : NULL;
-                hash_row(hashes, value ? value : "");
+                if (value) { /* further notes may come */
+                    hash_row(hashes, keys[k]);
+                    hash_row(hashes, value);
+                }
             }
             if (key && strcmp(key, "store.id") == 0 && sources[i] == TD__RUN_NOTES) {
                 const char *noted = td__rows_text(rows, 1, NULL);
