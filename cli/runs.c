@@ -369,7 +369,7 @@ static void print_json_tags(const row *r) {
     (void)fputs("]", stdout);
 }
 
-/* What training was told: numbers and words of JSON as such, all else as text. The experiment's own
+/* The settings of the training: numbers and words of JSON as such, all else as text. The experiment's own
  * file is beside the run. */
 static void print_json_config(const row *r) {
     bool first = true;

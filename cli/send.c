@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 static const char help[] =
-    "tapedeck report RUN… -o FILE.html [--force]\n"
+    "tapedeck report RUN… -o FILE.html [--view VIEW] [--force]\n"
     "\n"
     "Writes the pages of `tapedeck view` with what they show of these runs as one file: it needs "
     "no\n"
@@ -15,10 +15,14 @@ static const char help[] =
     "least and greatest kept; of tensors and pictures, what a few megabytes hold.\n"
     "\n"
     "  -o FILE, --to FILE    where to write it (default report.html)\n"
+    "  --view VIEW           what it opens with: PAGE?KEY=VALUE&…, or what stands after # in "
+    "the viewer's\n"
+    "                        address\n"
     "  --force               replace a file that is there already and is no report\n"
     "\n"
     "Examples\n"
     "  tapedeck report runs/demo -o demo.html\n"
+    "  tapedeck report runs/demo --view 'layer?layer=conv2&step=40' -o demo.html\n"
     "  tapedeck report runs/demo runs/demo-2 -o both.html\n";
 
 /* Whether a file is a report, which begins as the page does. */
@@ -33,10 +37,12 @@ static bool is_report(const char *path) {
 }
 
 static int run_send(int count, char **arguments) {
-    const char *to = NULL;
+    const char *to = NULL, *view = NULL;
     bool force = false;
-    const option table[] = {
-        {.name = "to", .text = &to}, {.name = "o", .text = &to}, {.name = "force", .flag = &force}};
+    const option table[] = {{.name = "to", .text = &to},
+                            {.name = "o", .text = &to},
+                            {.name = "view", .text = &view},
+                            {.name = "force", .flag = &force}};
     for (int i = 0; i < count; i++) { /* the one short option there is */
         arguments[i] = strcmp(arguments[i], "-o") == 0 ? "--o" : arguments[i];
     }
@@ -51,8 +57,8 @@ static int run_send(int count, char **arguments) {
         return EXIT_BAD;
     }
     td_error error = {0};
-    td_status status =
-        td_report((const char *const *)(uintptr_t)arguments, (size_t)count, path, &error);
+    td_status status = td_report_view((const char *const *)(uintptr_t)arguments, (size_t)count,
+                                      path, view, &error);
     if (status) {
         return fail(status_of(status), "%s", error.text);
     }

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 static const char help[] =
-    "tapedeck view [FOLDER | URL] [--port N] [--host H] [--no-open] [--write]\n"
+    "tapedeck view [FOLDER | URL] [--port N] [--host H] [--no-open] [--write] [--token-file "
+    "FILE]\n"
     "\n"
     "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
     "a\n"
@@ -29,6 +30,9 @@ static const char help[] =
     "sent\n"
     "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
     "  --no-open    do not open a browser\n"
+    "  --token-file FILE   keep the token in this file, which only you can read: addresses stay "
+    "valid\n"
+    "               when the viewer is started again\n"
     "  --write      tags, notes, stars, the archive and records of steps that are executed again,\n"
     "               which the page then offers, are kept in the runs\n"
     "\n"
@@ -118,7 +122,8 @@ static int run_view(int count, char **arguments) {
                             {.name = "store", .text = &store},
                             {.name = "host", .text = &options.host},
                             {.name = "no-open", .flag = &no_open},
-                            {.name = "write", .flag = &options.write}};
+                            {.name = "write", .flag = &options.write},
+                            {.name = "token-file", .text = &options.token_file}};
     if (!parse_options(&command_view, table, sizeof table / sizeof *table, &count, arguments)) {
         return EXIT_USAGE;
     }

@@ -17,9 +17,14 @@ build_wheel() {
         --config-settings=build-dir="$folder/objects" --wheel-dir "$folder/made" . || fail "pip could not build the wheel"
     mkdir -p build/wheel
     rm -f build/wheel/tapedeck-*"_$1.whl"
-    quietly env PATH="$(dirname "$python"):$PATH" "$python" -m auditwheel repair --plat "manylinux_${glibc}_$1" \
-        --wheel-dir build/wheel "$folder/made"/tapedeck-*.whl || fail "the wheel needs more than glibc $glibc has"
+    # By name it would only know the platforms of this machine's processor.
+    quietly env PATH="$(dirname "$python"):$PATH" "$python" -m auditwheel repair --plat auto \
+        --wheel-dir build/wheel "$folder/made"/tapedeck-*.whl || fail "auditwheel could not repair the wheel"
     wheel=$(echo build/wheel/tapedeck-*"_$1.whl")
+    case $wheel in
+    *"-manylinux_${glibc}_$1.whl") ;;
+    *) fail "$wheel is not for glibc $glibc" ;;
+    esac
 }
 
 # only_glibc FOLDER: every file of an unpacked wheel needs libraries of glibc alone.

@@ -1,7 +1,7 @@
 // The page around the pages: which run, which page, time, keys, news.
 import { el, replace, message, nameText, code, dialog } from "./dom.js";
 import { whole, duration } from "./format.js";
-import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./source.js";
+import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut, openingView } from "./source.js";
 import { state, go, link, onstate } from "./state.js";
 import { Time, scrubber } from "./time.js";
 import { runsPage } from "./runs.js";
@@ -505,10 +505,14 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 async function begin() {
     listing = await fetchRuns();
     // Of one run alone, an address without a run ("#/layers", or nothing) is that run's.
-    const page = location.hash ? state.page : "layers";
-    if (page !== "runs" && !state.run && listing.runs.length === 1 && !listing.runs[0].loading) {
-        history.replaceState(null, "", link(page, listing.runs[0].id));
-        Object.assign(state, { page, run: listing.runs[0].id });
+    const page = location.hash || openingView ? state.page : "layers",
+        [first] = listing.runs;
+    if (openingView && !listing.runs.some((run) => run.id === state.run)) {
+        state.run = ""; // the view was chosen where the run has another id
+    }
+    if (page !== "runs" && !state.run && (listing.runs.length === 1 || openingView) && first && !first.loading) {
+        history.replaceState(null, "", link(page, first.id, Object.fromEntries(state.values)));
+        Object.assign(state, { page, run: first.id });
     }
     await open();
     follow(refresh, (now) => {

@@ -5,6 +5,8 @@ const embedded = document.getElementById("report");
 const report = embedded ? JSON.parse(embedded.textContent) : null;
 
 export const isReport = report !== null;
+// What a report opens with: "page/run?key=value".
+export const openingView = report?.view ? report.view.replace(/^#?\/?/, "") : "";
 export const leftOut = report ? report.leftOut : 0;
 
 export class Missing extends Error {}

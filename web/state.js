@@ -1,10 +1,11 @@
 // The page's state is its address: #/page/run?key=value. A link shows what its sender saw.
+import { openingView } from "./source.js";
 
 const listeners = new Set();
 
 // { page, run, values: Map }
 function read() {
-    const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+    const [path, query] = (location.hash.replace(/^#\/?/, "") || openingView).split("?");
     const [page, run] = path.split("/").map(decodeURIComponent);
     return { page: page || "runs", run: run || "", values: new URLSearchParams(query || "") };
 }

@@ -21,6 +21,17 @@ export function findingCount(run) {
     return count ? el("span", { class: `count ${run.findings[0].severity}` }, whole(count)) : null;
 }
 
+// What was seen first, where it is another word than the cause.
+function symptomOf(finding) {
+    let first = "";
+    try {
+        first = JSON.parse(finding.symptoms || "[]")[0] || "";
+    } catch {
+        return "";
+    }
+    return first === finding.cause ? "" : plain(first);
+}
+
 // On top of a run's first page.
 export function verdictLine(context) {
     const { run, time } = context,
@@ -28,25 +39,34 @@ export function verdictLine(context) {
         first = findings[0];
     if (!first) {
         return run.notes.run.diagnosed
-            ? el("p", { class: "verdict good" }, "✓ The diagnosis found nothing unusual.")
+            ? el(
+                  "p",
+                  { class: "verdict good" },
+                  "✓ The diagnosis found nothing unusual",
+                  run.notes.run["diagnosed.checks"] ? ` in ${run.notes.run["diagnosed.checks"]} checks` : "",
+                  ".",
+              )
             : null;
     }
+    const symptom = symptomOf(first);
     return el(
         "p",
         { class: `verdict ${first.severity}` },
-        el("strong", {}, nameText(plain(first.cause))),
-        first.layer ? [" in ", nameText(first.layer, 40)] : "",
-        first.confidence ? ` (${first.confidence})` : "",
+        symptom ? [el("strong", {}, nameText(symptom)), " "] : "",
         first.since
             ? [
-                  " since ",
+                  "since ",
                   el(
                       "button",
                       { class: "plain jump", type: "button", onclick: () => time.scrub(first.since, true) },
                       `step ${whole(first.since)}`,
                   ),
+                  ": ",
               ]
             : "",
+        el("strong", {}, nameText(plain(first.cause))),
+        first.layer ? [" in ", nameText(first.layer, 40)] : "",
+        first.confidence ? ` (${first.confidence})` : "",
         ". ",
         first.remedy ? ["Try ", el("code", {}, nameText(first.remedy, 160)), " "] : "",
         el(

@@ -46,7 +46,7 @@ typedef struct td_predict_options {
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
     double scale; /* multiplies inputs, instead of what training did; 0: as in training */
-    void (*remark)(void *user, const char *text); /* told what should be said of the data */
+    void (*remark)(void *user, const char *text); /* reports what is odd about the data */
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
     int64_t

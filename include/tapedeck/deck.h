@@ -454,7 +454,7 @@ TD_API td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_
                                       const td_view *labels);
 
 /* Says which step comes next, and whether it is the last of its epoch. Optional: the deck expects
- * 1 and then the step after the last one closed; but only a deck that was told can know that a
+ * 1 and then the step after the last one closed; but only a deck that was notified can know that a
  * tensor wanted at the end of an epoch is not wanted before, and need not copy it every step. */
 TD_API td_status td_deck_begin(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end);
 /* Closes the step: conditions are decided and what qualifies is handed to the writer. Returns

@@ -95,9 +95,9 @@ typedef struct td_diagnose_options {
     const char *only, *ignore; /* names and globs of rules, separated by commas */
     bool no_trial;             /* nothing is run */
     double seconds;            /* most that trials may take together; 0: 60 */
-    bool (*progress)(void *user, const char *text); /* told of each trial; false stops them */
+    bool (*progress)(void *user, const char *text); /* reports each trial; false stops them */
     void *user;
-    const char *const *baseline; /* runs that went well: what is not as in them is told */
+    const char *const *baseline; /* runs that went well: what differs from them is reported */
     size_t baseline_count;
 } td_diagnose_options;
 
@@ -111,7 +111,7 @@ typedef struct td_check_options {
     const char *const *set;
     size_t set_count;
     const char *only, *ignore;
-    void (*problem)(void *user, const char *text); /* told of what is wrong with the file itself */
+    void (*problem)(void *user, const char *text); /* reports what is wrong with the file itself */
     void *user;
     bool probe; /* also a range test of the learning rate: a short training in memory */
     bool

@@ -17,7 +17,7 @@ typedef struct td_experiment_options {
     size_t size;            /* sizeof(td_experiment_options) */
     const char *const *set; /* "train.epochs=3": edits before checking */
     size_t set_count;
-    void (*problem)(void *user, const char *text); /* told of every problem, one line each */
+    void (*problem)(void *user, const char *text); /* reports every problem, one line each */
     void *user;
 } td_experiment_options;
 

@@ -71,7 +71,7 @@ typedef struct td_tensor_table_info {
 TD_API td_tensor_table *td_tensor_table_open(const char *path, bool raw, td_error *error);
 /* Accepts NULL. */
 TD_API void td_tensor_table_close(td_tensor_table *table);
-/* What it tells, names and values are the table's. */
+/* All returned pointers are owned by the table. */
 TD_API td_tensor_table_info td_tensor_table_about(const td_tensor_table *table);
 TD_API const char *td_tensor_table_name(const td_tensor_table *table, size_t index);
 TD_API td_view td_tensor_table_view(const td_tensor_table *table, size_t index);

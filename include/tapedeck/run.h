@@ -96,7 +96,7 @@ TD_API bool td_run_matches(const char *globs, const char *name);
 typedef void td_note_function(void *user, const char *key, const char *value);
 TD_API td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,
                               td_error *error);
-/* What the training was told, one setting at a time: "train.optimizer.adam.learning_rate", "0.001".
+/* The settings of the training, one at a time: "train.optimizer.adam.learning_rate", "0.001".
  * Entries of lists have an index: "model.0.conv2d.filters". */
 TD_API td_status td_run_settings(td_run *run, td_note_function *each, void *user, td_error *error);
 /* Keeps a fact about a run in table `run` of folder/run.db, in place of the one before; also while a

@@ -28,7 +28,7 @@ typedef struct td_train_value {
     double value;     /* NaN when there is none yet */
 } td_train_value;
 
-/* Where training stands; valid during the call that tells it. */
+/* Where training stands; valid during the call that passes it. */
 typedef struct td_train_progress {
     int64_t epoch, epochs;  /* from 1 */
     int64_t step, steps;    /* from 1; all epochs together */
@@ -74,7 +74,7 @@ typedef struct td_trainer_options {
     void (*progress)(void *user, const td_train_progress *progress);
     void *user;
     double progress_interval; /* seconds between two calls within an epoch; 0: 0.1. The end of an
-                               * epoch is always told */
+                               * epoch is always reported */
     /* Told of what training does not stop for: of the data, of what looks like a mistake, of tracks
      * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
     void (*remark)(void *user, const char *text);

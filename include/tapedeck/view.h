@@ -29,7 +29,9 @@ typedef struct td_viewer_options {
     bool write;       /* tags, notes, stars and the archive are kept in the runs */
     const char
         *program; /* the path of `tapedeck`, which executes steps again when a page asks for it;
-                          * NULL: pages show the command instead */
+                             * NULL: pages show the command instead */
+    const char *token_file; /* the token is that of this file, which is made when there is none: an
+                             * address stays valid when the viewer is started again. NULL: a new one */
 } td_viewer_options;
 
 /* Serves the runs at and below folder, those that come later too. options may be NULL. NULL on
@@ -48,6 +50,10 @@ TD_API void td_viewer_close(td_viewer *viewer);
  * that. */
 TD_API TD_NODISCARD td_status td_report(const char *const *runs, size_t count, const char *path,
                                         td_error *error);
+/* The same; it opens with this view: what stands after '#' in the viewer's address, or PAGE?KEY=VALUE of the first
+ * run. NULL: the list of runs. */
+TD_API TD_NODISCARD td_status td_report_view(const char *const *runs, size_t count,
+                                             const char *path, const char *view, td_error *error);
 
 #ifdef __cplusplus
 }

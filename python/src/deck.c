@@ -17,13 +17,35 @@ static bool find_policy(const char *name, td_policy *policy) {
     return false;
 }
 
+/* Names the launch of processes that a program started itself: by the port that they meet at, and on one machine by
+ * their process group, so that an earlier launch on that port is another one. */
+static void name_launch(char launch[TD_RANK_TEXT_SIZE], long long world) {
+    const char *given = getenv("TAPEDECK_RUN"), *port = getenv("MASTER_PORT");
+    const char *address = getenv("MASTER_ADDR");
+    bool local = !address || strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0 ||
+                 strncmp(address, "127.", 4) == 0;
+    if ((given && *given) || !port) {
+        (void)snprintf(launch, TD_RANK_TEXT_SIZE, "%s", given ? given : "");
+    } else {
+        (void)snprintf(launch, TD_RANK_TEXT_SIZE, "%.100s-%.20s-%lld-%ld", address ? address : "",
+                       port, world, local ? (long)getpgrp() : 0L);
+    }
+}
+
+static int64_t number_in(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
 /* The environment says where the process runs and names the launch; the program knows its rank. */
 static void choose_rank(td_rank *identity, char launch[TD_RANK_TEXT_SIZE], long long rank,
                         long long world) {
     if (!td_rank_detect(identity, launch)) {
-        const char *port = getenv("MASTER_PORT");
-        (void)snprintf(launch, TD_RANK_TEXT_SIZE, "%s", port ? port : "");
-        *identity = (td_rank){.size = sizeof *identity, .launch = launch};
+        name_launch(launch, world);
+        *identity = (td_rank){.size = sizeof *identity,
+                              .launch = launch,
+                              .local_rank = number_in("LOCAL_RANK"),
+                              .node = number_in("NODE_RANK")}; /* Lightning's */
     }
     identity->rank = rank;
     identity->world = world;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* A sequence of texts, NULL at the end. The texts belong to *kept, a tuple that the caller lets go of; the caller frees
+/* A sequence of texts, NULL at the end. The texts belong to *kept, a tuple that the caller releases; the caller frees
  * the words. NULL with an exception set. */
 static const char **read_words(PyObject *sequence, PyObject **kept) {
     *kept = PySequence_Tuple(sequence);

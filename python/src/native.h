@@ -45,7 +45,7 @@ void tdpy_array_close(tdpy_array *array);
 bool tdpy_array_as(tdpy_array *array, const char *dtype);
 
 /* A copy of array on the heap whose view may be kept: its release may be called by any thread, and
- * what it holds is let go by tdpy_array_sweep. NULL with an exception set. */
+ * what it holds is released by tdpy_array_sweep. NULL with an exception set. */
 tdpy_array *tdpy_array_keep(const tdpy_array *array, td_view *view);
 /* Lets go of what threads without the GIL have released. */
 void tdpy_array_sweep(void);

@@ -8,6 +8,7 @@ from typing import Any
 from . import _native
 
 GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
+LOCAL = "local_gradients"  # of each rank, before they are reduced; only by name
 
 
 def words_of(text: str | Iterable[str]) -> list[str]:
@@ -28,9 +29,9 @@ def default_tracks(weights: Iterable[str], *, every: int | str = 100, form: str 
     """The arguments of the default track, in a list; none when `log` is empty. `weights` are parameters' names, names
     of all signals begin with `prefix`."""
     groups = words_of(log)
-    unknown = [group for group in groups if group not in (*GROUPS, "all")]
+    unknown = [group for group in groups if group not in (*GROUPS, LOCAL, "all")]
     if unknown:
-        raise ValueError(f"log has no {unknown[0]!r} (there are: {', '.join(GROUPS)})")
+        raise ValueError(f"log has no {unknown[0]!r} (there are: {', '.join((*GROUPS, LOCAL))})")
     before = _escaped(prefix)
     what = [f"{before}*.{group[:-1]}" for group in groups if group != "weights"]
     what += [_escaped(name) for name in weights] if "weights" in groups else []

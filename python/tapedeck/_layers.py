@@ -104,14 +104,14 @@ class Layer:
         self.done = False  # a backward pass came by: calls from now on are another micro-batch's
         self.signals: dict[tuple[int, str], tuple[Any, Any]] = {}
 
-    def signals_of(self, call: int, part: str) -> tuple[Any, Any]:
+    def signals_of(self, call: int, part: str, tensor: torch.Tensor) -> tuple[Any, Any]:
         layer = self.name + (f"@{call}" if call else "") + part
-        declare = self.watcher.declare
+        declare, placement = self.watcher.declare, self.watcher.activations.placement_of(tensor)
         if self.is_root:
-            found = (declare(layer, kind="prediction", batched=True, placement=self.watcher.activations), None)
+            found = (declare(layer, kind="prediction", batched=True, placement=placement), None)
         else:
             found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True,
-                                  placement=self.watcher.activations)
+                                  placement=placement)
                           for kind in ("output", "error"))
         self.signals[call, part] = found
         return found
@@ -177,7 +177,7 @@ class Layer:
 
     def record_part(self, call: int, part: str, tensor: torch.Tensor, pick: Any) -> None:
         watcher = self.watcher
-        output, error = self.signals.get((call, part)) or self.signals_of(call, part)
+        output, error = self.signals.get((call, part)) or self.signals_of(call, part, tensor)
         wanted = output.wants()
         if wanted:
             watcher.put(output, tensor if pick is None else pick(tensor.detach()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ._groups import GROUPS, default_tracks, words_of
+from ._groups import GROUPS, LOCAL, default_tracks, words_of
 from ._layers import bare
 from ._options import DeckOptions
 from ._placement import mesh_of
@@ -64,7 +64,8 @@ def watch(
     Args:
         optimizer: needed for updates, and for gradients after clipping and unscaling; several as a list or a dict.
         every: steps, or ``"N epochs"``; ``log_freq`` is another word for it.
-        log: which groups of signals; ``"all"`` for all of them, ``""`` to leave everything to tracks.
+        log: which groups of signals; ``"all"`` for all of them, ``""`` to leave everything to tracks. ``"local_gradients"``
+            adds each rank's gradients before DistributedDataParallel reduces them.
         form: ``stats``, ``histogram``, ``tensor``, …
         to: sinks; by default those that suit the form.
         scaler: the ``GradScaler`` whose scale errors are divided by; by default the one of torch that scales a loss
@@ -82,7 +83,8 @@ def watch(
         options: of `Deck`.
     """
     optimizers = optimizers_of(optimizer)
-    chosen = GROUPS if "all" in words_of(log) else log
+    local = LOCAL in words_of(log)
+    chosen = (*GROUPS, LOCAL) if local and "all" in words_of(log) else GROUPS if "all" in words_of(log) else log
     default_tracks((), log=chosen)  # raises before anything is made
     rank, world = _rank()
     _check_names(deck, model, prefix)
@@ -91,7 +93,7 @@ def watch(
     if deck is None:
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks)
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world, local)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)

@@ -9,15 +9,17 @@ this changes a value.
 from __future__ import annotations
 
 import sys
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from . import _tensors
-from ._layers import Handle, Layer, Tap, bare, clean_name
+from ._layers import EagerHook, Handle, Layer, Tap, bare, clean_name
 from ._loop import Loop
 from ._network_torch import Network
-from ._placement import activations_of, placement_of
+from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
@@ -30,12 +32,12 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool) -> None:
+                 loop_checks: bool, world: int, local: bool) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
         self.model = bare(model)
-        self.handles: list[Handle] = []
+        self.handles: list[Any] = []
         self.layers: list[tuple[torch.nn.Module, Layer]] = []
         self.parameters: list[Parameter] = []
         self.latest: Any = None  # what was recorded last, and its place, version and size then
@@ -54,9 +56,16 @@ class Watcher(Recording):
         self.twice = self.skipped = 0
         self.compiled = _is_compiled(model)
         self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
-        self.activations = activations_of(self.model)
+        self.activations = Activations(self.model, world)
+        self.times = world > 1  # its own share of each step
+        self.local: list[tuple[torch.Tensor, Any]] = []  # parameters, and the signals of their local gradients
+        self.since = 0.0  # when the update before was done; 0: not known
         self.network: Network | None = Network()  # until it is noted
         self._declare()
+        if self.times:
+            self.declare(f"{prefix}local_seconds", placement="batch")
+        if local:
+            self._declare_local()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
             "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
         self.clock = next((part for part in deck._parts if isinstance(part, Clock)), None)
@@ -92,6 +101,15 @@ class Watcher(Recording):
             self.declare(f"{name}.gradient", kind="gradient", **common),
             self.declare(f"{name}.update", kind="update", **common),
         ))
+
+    def _declare_local(self) -> None:
+        """Gradients as a rank computes them; read together they are those of all ranks, side by side. Hooks of FSDP2's and of
+        other distributed parameters never see one."""
+        plain = [p for p in self.parameters if p.is_plain and p.tensor.requires_grad]
+        if len(plain) < len(self.parameters) and any(hasattr(p.tensor, "device_mesh") for p in self.parameters):
+            self.warn_once("local_gradients", "gradients before they are reduced are recorded of DistributedDataParallel only")
+            return
+        self.local = [(p.tensor, self.declare(f"{p.name}.local_gradient", placement="batch")) for p in plain]
 
     def note_facts(self, rank: int, world: int) -> None:
         tensors = [p.tensor for p in self.parameters]
@@ -153,6 +171,12 @@ class Watcher(Recording):
                            "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
+        self.handles += [tensor.register_hook(EagerHook(partial(self._put_local, signal))) for tensor, signal in self.local]
+
+    def _put_local(self, signal: Any, gradient: torch.Tensor) -> None:
+        """Before the reduction: DistributedDataParallel's hooks come behind those of the tensor."""
+        if self.passes == 1 and signal.wants() and self.counts():
+            self.guard("local_gradients", self.put, signal, gradient if self.loss_scale == 1 else gradient / self.loss_scale)
 
     def _take_off(self) -> None:
         for handle in self.handles:
@@ -236,6 +260,9 @@ class Watcher(Recording):
 
     def enter_backward(self) -> None:
         self.backward_seen = True
+        if self.since and self.passes == 1:
+            self.scalar("local_seconds", perf_counter() - self.since)
+            self.since = 0.0
         if self.passes == 1 and self.parameters:
             gradient = self.parameters[0].tensor.grad
             self.scalar("stale_gradients", float(gradient is not None and bool(_tensors.readable(gradient).any())))
@@ -299,6 +326,8 @@ class Watcher(Recording):
         self.scaler.settle()
         if updates.records:
             self._put_parameters(updates.parameters())
+        if self.times:
+            self.since = perf_counter()
         clock.see_step(id(updates))
         if clock.is_over and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass

@@ -13,3 +13,15 @@ if grep -rnwE "TD_LAYER_($names)" --include='*.[ch]' src cli | grep -v '^src/eng
     echo "the lines above know a kind of layer by name: make what they know a member of td__layer_kind"
     exit 1
 fi
+
+# Each kind of the list has its struct of options and its way to be added; the preprocessor cannot make macros.
+joined=$(sed -e ':a' -e '/\\$/{N;s/ *\\\n */ /;ba' -e '}' include/tapedeck/network.h)
+missing=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X(\([A-Z0-9_]*\), *\([a-z0-9_]*\), *"[A-Za-z0-9]*").*/\1 \2/p' include/tapedeck/*.h |
+    while read -r kind name; do
+        echo "$joined" | grep -q "define td_add_$name(\.\.\.) TD_ADD_LAYER($kind, $name, __VA_ARGS__)" || echo "td_add_$name"
+        grep -qw "td_${name}_layer" include/tapedeck/layers.h || echo "td_${name}_layer"
+    done)
+test -z "$missing" || {
+    echo "kinds of TD_LAYER_LIST lack: $missing"
+    exit 1
+}

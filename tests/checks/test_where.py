@@ -83,6 +83,15 @@ class Where(unittest.TestCase):
                 with self.subTest(f"{kind} {name}"):
                     self.assertEqual(self.naming(f"TD_{kind.upper()}_{name}", f"TD_{name}") - rows, set())
 
+    def test_what_a_row_names_is_in_the_file_that_it_names(self):
+        named = re.findall(r"`(\w+)` in `([^`\s]+)`", self.page)
+        self.assertGreater(len(named), 8)
+        for word, path in named:
+            with self.subTest(f"{word} in {path}"):
+                files = [known for known in self.words if known == path or known.endswith("/" + path)]
+                start = word.split("NAME")[0]
+                self.assertTrue(any(w.startswith(start) for known in files for w in self.words[known]), files)
+
     def test_rooms_and_what_they_may_use_are_those_of_the_build(self):
         rooms, uses, room = {}, {}, None
         for kind, words in re.findall(r"^td_(room|module|plugin)\(([^)]*)\)", (SOURCE / "CMakeLists.txt").read_text(), re.M):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """On a network file system (network_files.c: no locks, no shared memory, other machines see changes late and in any
 order): kill -9 at random moments while others read. Every file is then an exact prefix of what was recorded; readers
-always saw a prefix, never waited long, and never called a run crashed while it was recorded. TD_KILLS: how often (40)."""
+always saw a prefix, never waited long, and never called a run crashed while it was recorded. TD_KILLS: how often (40); TD_AT_ONCE: how
+many runs at a time (2)."""
+import concurrent.futures
 import json
 import os
 import random
@@ -143,12 +145,14 @@ def main():
     backing = tempfile.mkdtemp(prefix="tapedeck-network-")
     here, there = Mount(backing, 0), Mount(backing, 200)
     try:
-        for seed in range(kills):
-            try:
-                reads += killed(seed, backing, here.point, there.point)
-            except Exception as error:
-                failed += 1
-                print(f"killed({seed}): {error!r}", file=sys.stderr)
+        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TD_AT_ONCE", 2))) as pool:
+            waiting = {pool.submit(killed, seed, backing, here.point, there.point): seed for seed in range(kills)}
+            for done in concurrent.futures.as_completed(waiting):
+                try:
+                    reads += done.result()
+                except Exception as error:
+                    failed += 1
+                    print(f"killed({waiting[done]}): {error!r}", file=sys.stderr)
         recorded_to_the_end(backing, here.point, there.point)
     finally:
         here.close()

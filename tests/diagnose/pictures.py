@@ -63,6 +63,8 @@ def loop_pictures(program):
         for rule, (mine, others) in facts.RANKS.items():
             run = facts.record_ranks(os.path.join(folder, rule), mine, others)
             yield rule, finding_of(program, run, lambda block: block[0] in "✗?")
+        run = facts.record_seconds(os.path.join(folder, "slow_rank"), [0.1], [0.2])
+        yield "slow_rank", finding_of(program, run, lambda block: block[0] in "✗?")
 
 
 def record_oscillation(path):

@@ -45,7 +45,7 @@ dpkg-deb --field "$scratch"/packages/libtapedeck0_*.deb Depends | grep -q libsql
 if dpkg-deb --field "$scratch"/packages/libtapedeck0_*.deb Depends | grep -E 'mpi|mpich'; then
     exit 1
 fi
-mpis=$(cd "$TD_BUILD" && ls libtapedeck-mpi-*.so 2>/dev/null | sed 's/\.so$//')
+mpis=$(find "$TD_BUILD" -maxdepth 1 -name 'libtapedeck-mpi-*.so' -exec basename {} .so ';')
 for mpi in $mpis; do
     dpkg-deb --field "$scratch/packages/$mpi"_*.deb Depends | grep -q "lib${mpi#libtapedeck-mpi-}"
 done

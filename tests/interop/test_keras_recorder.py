@@ -3,7 +3,6 @@ differentiation gives. KERAS_BACKEND chooses the backend; without it this runs i
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -186,8 +185,7 @@ class Recording(unittest.TestCase):
         edges = {}
         for name, (build, x) in {**MODELS, "custom": (Custom, X)}.items():
             self.train(build, x, self.recorder(name), epochs=1)
-            rows = sqlite3.connect(os.path.join(self.folder.name, name, "run.db")).execute("select value from run where key = 'network'")
-            layers = json.loads(rows.fetchone()[0])
+            layers = json.loads(tapedeck.Run(os.path.join(self.folder.name, name)).notes["network"])
             edges[name] = {layer["name"]: layer["from"] for layer in layers}
             kinds = {layer["name"]: (layer["kind"], layer["parameters"]) for layer in layers}
             if name == "convolutional":

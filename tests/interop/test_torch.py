@@ -4,7 +4,6 @@ import copy
 import io
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -389,8 +388,7 @@ class Watching(unittest.TestCase):
 
     def network(self, build):
         _, _, deck = self.train(build, watched={"name": build.__name__, "every": 1})
-        notes = sqlite3.connect(os.path.join(deck.folder, "run.db")).execute("select value from run where key = 'network'")
-        return {layer["name"]: layer for layer in json.loads(notes.fetchone()[0])}
+        return {layer["name"]: layer for layer in json.loads(tapedeck.Run(deck.folder).notes["network"])}
 
     def test_the_network_is_noted_as_it_is_computed(self):
         edges = {build: {name: layer["from"] for name, layer in self.network(build).items()} for build in (Residual, Shared, Recurrent)}

@@ -119,6 +119,18 @@ def record_ranks(path, mine, others, **notes):
     return run
 
 
+def record_seconds(path, *seconds, steps=10):
+    """A run of several ranks; in each step rank r took seconds[r]."""
+    for rank, taken in enumerate(seconds):
+        with tapedeck.Deck(path, rank=rank, world=len(seconds)) as deck:
+            deck._native.signal("local_seconds", placement="batch")
+            deck.note("loop", json.dumps(PLAIN))
+            for step in range(steps):
+                deck.log(loss=1.0, local_seconds=taken[step % len(taken)])
+                deck.step()
+    return path
+
+
 class LoopRules(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -134,7 +146,7 @@ class LoopRules(unittest.TestCase):
 
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
-        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS))
+        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"slow_rank"})
 
     def test_plain_facts_raise_nothing(self):
         found, status = self.diagnose(self.record(PLAIN))
@@ -237,12 +249,26 @@ class LoopRules(unittest.TestCase):
         self.assertEqual(ranks("planted", SAME, APART, third, APART),
                          [("replicas_same_data", "2 batches of rank 3 are those of rank 1, number for number")])
 
+    def test_a_slow_rank(self):
+        def slow(name, *seconds, steps=10):
+            run = record_seconds(os.path.join(self.folder.name, name), *seconds, steps=steps)
+            return [f["evidence"][0]["text"] for f in self.diagnose(run)[0]["findings"] if f["rule"] == "slow_rank"]
+
+        self.assertEqual(slow("planted", [0.1], [0.1], [0.2]),
+                         ["in 10 of 10 steps rank 2 begins its backward pass last: it takes 2 times as long as the others, "
+                          "which wait 0.1 s for it"])
+        self.assertEqual(slow("in turns", [0.1, 0.2], [0.2, 0.1]), [])
+        self.assertEqual(slow("a little", [0.1], [0.12]), [])
+        self.assertEqual(slow("once", [0.1] * 9 + [5], [0.1]), [])
+        self.assertEqual(slow("few steps", [0.1], [0.2], steps=7), [])
+
     def test_the_document_shows_what_is_said(self):
         """docs/diagnose.md; ../diagnose/pictures.py makes it anew."""
         text = pathlib.Path(os.environ["TD_SOURCE"], "docs", "diagnose.md").read_text(encoding="utf-8")
         runs = [record(os.path.join(self.folder.name, rule), PLAIN | facts) for rule, (facts, _, _) in FOUND.items()
                 if "TD__NEEDS_EXPERIMENT" not in (RULES / f"{rule}.c").read_text(encoding="utf-8")]
         runs += [record_ranks(os.path.join(self.folder.name, rule), *both) for rule, both in RANKS.items()]
+        runs.append(record_seconds(os.path.join(self.folder.name, "slow_rank"), [0.1], [0.2]))
         for run in runs:
             said = subprocess.run([TAPEDECK, "diagnose", run], capture_output=True, text=True, timeout=60).stdout
             finding = said[: said.index("\n✓")]

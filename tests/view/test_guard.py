@@ -282,6 +282,24 @@ class Program(unittest.TestCase):
         self.assertIn(url, page)
         self.assertFalse(os.path.exists(path))
 
+    def test_a_token_that_is_kept_is_valid_after_a_restart(self):
+        kept = self.folder / "token"
+        urls = []
+        for _ in range(2):
+            viewer = Viewer(self.folder.path, "--port", "0", "--token-file", kept)
+            urls.append(viewer.url.split("=")[1])
+            self.assertEqual(viewer.get("/api/runs")[0], 200)
+            viewer.close()
+        self.assertEqual(urls[0], urls[1])
+        self.assertEqual(os.stat(kept).st_mode & 0o777, 0o600)
+        for mode, text in ((0o644, urls[0]), (0o600, "secret")):
+            with open(kept, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(kept, mode)
+            done = subprocess.run([PROGRAM, "view", self.folder.path, "--no-open", "--token-file", kept], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("token", done.stderr)
+
     def test_port_zero_is_any_free_port(self):
         viewers = [Viewer(self.folder.path, "--port", "0") for _ in range(2)]
         ports = {viewer.port for viewer in viewers}

@@ -259,6 +259,19 @@ class Pages(unittest.TestCase):
 
     # ---- Reports ----
 
+    def test_a_report_opens_with_the_chosen_view(self):
+        path, demo = self.folder / "chosen.html", os.path.join(self.runs, "demo")
+        try:
+            for view in ("layer?layer=conv2&step=40", f"#/layer/{self.ids['demo']}?layer=conv2&step=40"):
+                subprocess.run([PROGRAM, "report", demo, "--view", view, "-o", path], check=True, stdout=subprocess.DEVNULL)
+                self.browser.open("file://" + path)
+                self.browser.wait("return document.querySelector('main h1')?.innerText.startsWith('conv2') && document.querySelector('.slider')?.value === '40'", view)
+                self.browser.run("document.querySelector('header h1 a').click()")
+                self.browser.wait("return document.querySelector('.rows tbody tr')", "the list of runs is one click away")
+                self.browser.open("about:blank")
+        finally:
+            self.browser.open(self.viewer.url)
+
     def test_a_report_needs_no_server(self):
         path = self.folder / "report.html"
         demo = os.path.join(self.runs, "demo")

@@ -15,6 +15,13 @@ enum { SPINS = 50 };           /* looks before the first sleep */
 
 /* ---- Who is alive ---------------------------------------------------------------------------- */
 
+static bool is_lost(td_group *group) {
+    pthread_mutex_lock(&group->lock);
+    bool lost = group->lost.status != TD_OK;
+    pthread_mutex_unlock(&group->lock);
+    return lost;
+}
+
 static void set_lost(td_group *group, const td__group_news *news) {
     pthread_mutex_lock(&group->lock);
     if (!group->lost.status) {
@@ -34,11 +41,12 @@ static void set_lost(td_group *group, const td__group_news *news) {
 }
 
 static void announce(td_group *group, const td__group_news *news) {
-    group->own = *news;
+    td__group_news *sent = &group->sent[news->kind];
+    *sent = *news;
     for (int i = 0; i < group->size; i++) {
         if (i != group->rank && !group->announcing[i]) {
             group->announcing[i] =
-                group->wire.send(group->wire.context, &group->own, sizeof group->own, i, NEWS);
+                group->wire.send(group->wire.context, sent, sizeof *sent, i, NEWS);
         }
     }
 }
@@ -92,7 +100,7 @@ static void look_around(td_group *group) {
         td__group_neighbour *n = &group->neighbours[i];
         n->heard = slept ? now : n->heard;
         beat(group, n, due, now);
-        if (now - n->heard > group->timeout && !group->lost.status) {
+        if (now - n->heard > group->timeout && !is_lost(group)) {
             td__group_news news = {.rank = n->rank, .kind = TD__GROUP_SILENT};
             set_lost(group, &news);
             announce(group, &news);
@@ -129,7 +137,7 @@ static bool finish(td_group *group, void *sending, void *receiving) {
         if (looks % 16 == 0) {
             look_around(group);
         }
-        if (group->lost.status) {
+        if (is_lost(group)) {
             return false;
         }
         struct timespec pause = {.tv_nsec = (long)(SLEEP * 1e9)};
@@ -179,7 +187,7 @@ static td_status collect(td_group *group, td_group_request *r) {
                    ? TD_OK
                    : TD_IO;
     }
-    size_t total = r->count, at = r->count;
+    size_t total = r->count;
     r->sizes[0] = r->count;
     for (int i = 1; i < group->size; i++) {
         if (!td__group_exchange(group, 0, NULL, 0, i, &size, sizeof size)) {
@@ -188,6 +196,7 @@ static td_status collect(td_group *group, td_group_request *r) {
         r->sizes[i] = size;
         total += size;
     }
+    size_t at = r->count;
     char *all = td__calloc(total + 1, 1);
     if (!all) {
         return TD_MEMORY;
@@ -228,7 +237,7 @@ static void take_first(td_group *group) {
     bool lost = group->lost.status != TD_OK;
     pthread_mutex_unlock(&group->lock);
     td_status status = lost ? TD_IO : carry_out(group, r);
-    if (status && !group->lost.status) {
+    if (status && !is_lost(group)) {
         fail_without_notice(group);
     }
     pthread_mutex_lock(&group->lock);

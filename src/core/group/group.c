@@ -278,7 +278,7 @@ td_status td_group_status(td_group *group, td_error *error) {
 
 static void report(td_group *group, td__group_event kind, const char *text) {
     pthread_mutex_lock(&group->lock);
-    group->own = (td__group_news){.rank = group->rank, .kind = kind};
+    group->own = (td__group_news){.rank = group->rank, .kind = (int32_t)kind};
     (void)snprintf(group->own.text, sizeof group->own.text, "%s", text);
     group->news_to_send = true;
     pthread_cond_broadcast(&group->changed);

@@ -44,6 +44,7 @@ typedef enum td__group_event {
     TD__GROUP_SILENT, /* rank is lost */
     TD__GROUP_FAILED, /* rank ended by itself: text */
     TD__GROUP_ENDED,  /* after one of those: rank 0 has finished what it had to write */
+    TD__GROUP_EVENTS,
 } td__group_event;
 
 enum { TD__GROUP_NEIGHBOURS = 2 };
@@ -69,17 +70,18 @@ struct td_group {
     /* The lock's. */
     td_group_request *first, *last, *spare;
     bool stop;         /* the thread ends */
-    bool news_to_send; /* of this process */
-    bool ended;        /* rank 0 has ended, after a loss */
-    td_error lost;     /* status: a process is lost; set once */
+    bool news_to_send; /* own */
+    td__group_news own;
+    bool ended;    /* rank 0 has ended, after a loss */
+    td_error lost; /* status: a process is lost; set once */
     int lost_rank;
 
     /* The thread's. */
     td__group_neighbour neighbours[TD__GROUP_NEIGHBOURS];
     int neighbour_count;
-    double beat_at; /* when the last beat was sent */
-    td__group_news heard, own;
-    void *listening, **announcing; /* announcing: by rank */
+    double beat_at;                               /* when the last beat was sent */
+    td__group_news heard, sent[TD__GROUP_EVENTS]; /* sent: by kind */
+    void *listening, **announcing;                /* announcing: by rank */
     char *scratch;
     size_t scratch_size;
 };

@@ -69,7 +69,7 @@ void td__zip_begin(td__zip_writer *writer, const char *name);
 void td__zip_append(td__zip_writer *writer, const void *bytes, size_t size);
 /* Completes the member's header; EFBIG when the archive has reached 4 GiB and is not large. */
 void td__zip_end(td__zip_writer *writer);
-/* Writes the directory, and lets go of what the writer holds; also after a failure. */
+/* Writes the directory, and releases what the writer holds; also after a failure. */
 void td__zip_finish(td__zip_writer *writer);
 
 #endif

@@ -69,7 +69,7 @@ typedef struct backward_walk {
     void *user;
 } backward_walk;
 
-/* Makes the tensor that the caller gets for a target's slot, and tells of it. */
+/* Makes the tensor that the caller gets for a target's slot, and reports it. */
 static td_status finish_target(const backward_walk *walk, td__slot *slot) {
     td_tape *tape = walk->tape;
     bool disconnected = !slot->gradient;

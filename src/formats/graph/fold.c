@@ -94,7 +94,7 @@ bool td__graph_is_layer(const td__graph_node *node, bool has_parameters) {
 
 /* --- facts -------------------------------------------------------------------------------- */
 
-/* "dense.bias", "attention.query_kernel": of a single number, only the name tells. */
+/* "dense.bias", "attention.query_kernel": of a single number, only the name says it. */
 static bool is_named_parameter(const char *name) {
     static const char *const words[] = {"bias", "kernel",      "weight",          "gamma",
                                         "beta", "moving_mean", "moving_variance", "embeddings"};

@@ -50,8 +50,7 @@ bool td__graph_infer_concat(td__graph_inference *node) {
     for (size_t i = 0; all && i < count; i++) {
         const td__graph_extent *in = td__graph_extent_in(node, i);
         sum = td__graph_size_add(node->sizes, sum, in->dims[axis]);
-        for (int32_t k = 0; k < out->rank;
-             k++) { /* the others must be equal: a number tells more */
+        for (int32_t k = 0; k < out->rank; k++) { /* the others must be equal: a number says more */
             td__graph_size own = in->dims[k], batch = node->batch;
             bool number = td__graph_is_number(own) || td__graph_is_number(out->dims[k]);
             bool batches =

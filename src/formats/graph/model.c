@@ -309,7 +309,7 @@ static void add_layers(td_model *model, td__graph_source *source, td_custom_para
     }
 }
 
-/* Values go into the model's tensors, and the graph lets go of its own. */
+/* Values go into the model's tensors, and the graph releases its own. */
 static void move_weights(td_model *model, td__graph_source *source, bool stripped) {
     for (size_t i = 0; i < source->parameter_count; i++) {
         const td__graph_parameter *p = &source->parameters[i];
@@ -345,7 +345,7 @@ static td_model *build_model(td__graph_source *source, const td__graph_origin *f
     }
     source->references = source->layer_count;
     td_model *model = td_model_create(from->name, source->input);
-    add_layers(model, source, parameters); /* one that is not there lets go of the source, too */
+    add_layers(model, source, parameters); /* one that is not there releases the source, too */
     td__free(parameters);
     if (td__model_build_raw(model, error)) {
         td_model_destroy(model);

@@ -119,7 +119,7 @@ td_tensor *td__graph_step_bias(td__graph_call *call, int64_t columns);
 /* Does what of the step is left to do; false on failure. */
 bool td__graph_end_step(td__graph_call *call, td__graph_value *value);
 /* After a node: memory that outputs share with inputs is held by both, and values that are read for the
- * last time let go of theirs. */
+ * last time released theirs. */
 void td__graph_release_inputs(td__graph_call *call, const td__graph_plan *plan,
                               const td__graph_step *step);
 

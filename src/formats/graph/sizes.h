@@ -42,7 +42,7 @@ static inline bool td__graph_same_size(td__graph_size a, td__graph_size b) {
 
 /* A size of which nothing is known but that it is one. */
 td__graph_size td__graph_any_size(td__graph_sizes *sizes);
-/* What cannot be told is any size. */
+/* What is not known is any size. */
 td__graph_size td__graph_size_add(td__graph_sizes *sizes, td__graph_size a, td__graph_size b);
 td__graph_size td__graph_size_scale(td__graph_sizes *sizes, td__graph_size a, int64_t by);
 td__graph_size td__graph_size_multiply(td__graph_sizes *sizes, td__graph_size a, td__graph_size b);

@@ -59,7 +59,7 @@ td__hdf5_maker *td__hdf5_make(void); /* NULL when memory is exhausted */
 /* Accepts NULL. */
 void td__hdf5_drop(td__hdf5_maker *maker);
 /* Paths from the root, which is ""; the groups on the way come into being. Texts and names are
- * copied, UTF-8; a list has at most 4062 texts. The first failure sticks and is told by size and
+ * copied, UTF-8; a list has at most 4062 texts. The first failure is kept and reported by size and
  * finish. */
 void td__hdf5_add_group(td__hdf5_maker *maker, const char *path);
 void td__hdf5_add_array(td__hdf5_maker *maker, const char *path, td_view view);
@@ -67,7 +67,7 @@ void td__hdf5_add_text(td__hdf5_maker *maker, const char *path, const char *attr
                        const char *text);
 void td__hdf5_add_texts(td__hdf5_maker *maker, const char *path, const char *attribute,
                         size_t count, const char *const texts[]);
-/* Both lay the file out, after which nothing can be added: the first tells its size, the second
+/* Both lay the file out, after which nothing can be added: the first returns its size, the second
  * hands its bytes to write, in order, the values of datasets from where they are. */
 typedef td_status td__hdf5_write(void *user, const void *bytes, size_t size, td_error *error);
 TD_NODISCARD td_status td__hdf5_size(td__hdf5_maker *maker, uint64_t *size, td_error *error);

@@ -5,8 +5,8 @@
 enum {
     DEPTH = 64,
     ATTRIBUTE_BYTES = 65000, /* a header message's size has two bytes */
-    HEAP_BYTES = 65536,      /* a heap that has as many is full; objects are told by two bytes */
-    HEAP_MIN = 4096,         /* libhdf5 wants no less */
+    HEAP_BYTES = 65536, /* a heap that has as many is full; objects are numbered by two bytes */
+    HEAP_MIN = 4096,    /* libhdf5 wants no less */
     OBJECT_HEAD = 16,
 };
 

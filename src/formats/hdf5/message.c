@@ -48,7 +48,7 @@ void td__h5_messages_start(td__h5_messages *walk, const td__hdf5 *file, td__hdf5
     }
 }
 
-/* Makes the last block that a continuation told of the current one. */
+/* Makes the last block that a continuation described the current one. */
 static bool continue_block(td__h5_messages *walk, td_error *error) {
     walk->pending_count--;
     uint64_t address = walk->pending[walk->pending_count].address;

@@ -13,7 +13,7 @@
 
 #include <assert.h>
 
-/* How many symbols a node has, and how many children a B-tree's: the superblock tells half. */
+/* How many symbols a node has, and how many children a B-tree's: the superblock has half. */
 enum { SYMBOLS = 8, CHILDREN = 32, SYMBOL_SIZE = 40, TREE_SIZE = 24 + 16 * CHILDREN + 8 };
 
 /* A part of a group's index, and the heap's offset of the last name in it. */
@@ -96,7 +96,7 @@ static size_t put_level(td__hdf5_maker *maker, part *parts, size_t count, unsign
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-/* Begins a message; the result is where its size is told when it ends. */
+/* Begins a message; the result is where its size is written when it ends. */
 static size_t begin_message(td__h5_output *out, unsigned type) {
     td__h5_put_number(out, type, 8);
     return out->size;

@@ -338,7 +338,7 @@ static td_status read_calls(td__keras_graph *graph, const json_t *layers, functi
 }
 
 /* In files of Keras 2 the calls of a model within the model count from 1: the first is its making. A
- * call that would be one too many tells. */
+ * call that would be one too many reports it. */
 static void count_from_one(const td__keras_graph *graph, functional *model) {
     for (size_t i = 0; graph->keras2 && i < model->use_count; i++) {
         const td__keras_call *call = &model->uses[i].call;

@@ -1,6 +1,6 @@
 /* Loading Keras's files; see keras.h.
  *
- * The configuration becomes layers, is let go, and only then the parameters are made and filled, so
+ * The configuration becomes layers, is released, and only then the parameters are made and filled, so
  * that a load needs 64 MiB and four times the file at most: what the configuration takes is bounded
  * by td__json_budget, unpacked weights and parameters by BASE + 2 files each.
  */
@@ -183,7 +183,7 @@ static size_t numbers_in(const json_t *value, float *numbers) {
     return count;
 }
 
-/* A Normalization that was told its mean and variance has them in its configuration alone. */
+/* A Normalization that was given its mean and variance has them in its configuration alone. */
 static td_status take_given(const td__keras_graph *graph, td__keras_entry *entry, td_error *error) {
     const json_t *mean = json_object_get(entry->config, "mean"),
                  *variance = json_object_get(entry->config, "variance");

@@ -48,7 +48,7 @@ void td__alert_raise(td_deck *deck, td__alert *alert, const char *cause) {
     }
 }
 
-/* Whether this is the first time; what no longer fits was told already, for all that is known. */
+/* Whether this is the first time; what no longer fits was reported already, for all that is known. */
 static bool is_new_cause(td__alerts *alerts, const char *cause) {
     uint64_t hash = td__hash_text(cause);
     for (int32_t i = 0; i < alerts->cause_count; i++) {

@@ -1,4 +1,4 @@
-/* Alerts: somebody is told, once for each cause, by a program or a web address.
+/* Alerts: somebody is notified, once for each cause, by a program or a web address.
  *
  * Under the deck's lock an alert is raised, which queues a message. The writer thread delivers it: it starts
  * the alert's program, or curl for its address, with what happened as JSON on its standard input, and looks

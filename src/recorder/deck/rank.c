@@ -18,8 +18,8 @@
 /* ---- The environment ------------------------------------------------------------------------ */
 
 /* What starters of processes set. restart: how often the launch was started again. launch: variables
- * that together name the launch. one_host: the variable whose value is the world where all processes have
- * one parent. */
+ * that together name the launch. one_host: how many processes of the launch the machine has; where that is all of
+ * them, they have one parent. */
 typedef struct starter {
     const char *rank, *world, *local_rank, *node, *restart, *one_host;
     const char *launch[3];
@@ -43,7 +43,7 @@ static const starter starters[] = {
     {"OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_MCA_orte_ess_node_rank",
+     "",
      "",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}},
@@ -111,6 +111,14 @@ static void name_launch(const starter *s, int64_t world, char *text) {
     }
 }
 
+/* Where ranks fill one machine after the other, as MPI's starters place them by default; otherwise 0. */
+static int64_t guess_node(const starter *s, const td_rank *rank) {
+    int64_t here = 0;
+    bool filled =
+        number_of(s->one_host, &here) && here > 0 && rank->rank % here == rank->local_rank;
+    return filled ? rank->rank / here : 0;
+}
+
 bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]) {
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
         const starter *s = &starters[i];
@@ -123,7 +131,9 @@ bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]) {
             return false;
         }
         (void)number_of(s->local_rank, &found.local_rank);
-        (void)number_of(s->node, &found.node);
+        if (!number_of(s->node, &found.node)) {
+            found.node = guess_node(s, &found);
+        }
         (void)number_of(s->restart, &found.attempt);
         found.attempt = found.attempt < TD__MAX_RANKS ? found.attempt + 1 : TD__MAX_RANKS;
         name_launch(s, found.world, text);

@@ -76,9 +76,10 @@ static void keep_line(facts *f, const char *key, const char *line, size_t length
 }
 
 static void keep_fact(void *user, const char *key, const char *value) {
-    /* Of no consequence: when and how it ran, and what the loop was seen to do. */
-    static const char *const alike[] = {"name",     "started",   "ended",  "state",      "loop",
-                                        "warnings", "diagnosed", "parent", "parent.step"};
+    /* Of no consequence: when and how it ran, what the loop was seen to do, and what follows from the model. */
+    static const char *const alike[] = {"name",      "started",          "ended",   "state",
+                                        "loop",      "warnings",         "parent",  "parent.step",
+                                        "diagnosed", "diagnosed.checks", "network", "statistics"};
     bool skip = strncmp(key, "deck.", 5) == 0;
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         skip |= strcmp(key, alike[i]) == 0;

@@ -3,6 +3,7 @@
 #include "base/little.h"
 #include "base/memory.h"
 #include "base/parse.h"
+#include "base/tar.h"
 #include "run/run.h"
 #include "tensor/npy.h"
 
@@ -169,16 +170,34 @@ const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index
     return run->samples;
 }
 
-td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_error *error) {
-    int64_t bytes = 0;
+/* Where a picture's bytes are in an archive. */
+static td_status locate_picture(int file, const char *name, int64_t block, int64_t *offset,
+                                int64_t *bytes, td_error *error) {
+    char header[TD__TAR_BLOCK], member[TD__TAR_NAME];
+    int64_t size = *bytes;
+    bool inside = block > 0 && block < size / TD__TAR_BLOCK;
+    *offset = inside ? (block + 1) * TD__TAR_BLOCK : 0;
+    if (!inside || !read_at(file, header, sizeof header, block * TD__TAR_BLOCK) ||
+        !td__tar_parse(header, member, bytes) || *bytes > size - *offset) {
+        return td_error_set(error, TD_FORMAT, "%s: the picture at block %lld is not all there",
+                            name, (long long)block);
+    }
+    return TD_OK;
+}
+
+td_status td__run_load_picture(td_run *run, const char *file, int64_t block, size_t *size,
+                               td_error *error) {
+    int64_t bytes = 0, offset = 0;
     int opened = open_in(run, file, &bytes, error);
     if (opened < 0) {
         return error && error->status ? error->status : TD_IO;
     }
-    td_status status = TD_OK;
-    if (!td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, max_bytes, 1)) {
+    size_t length = strlen(file);
+    bool packed = length > 4 && strcmp(file + length - 4, ".tar") == 0;
+    td_status status = packed ? locate_picture(opened, file, block, &offset, &bytes, error) : TD_OK;
+    if (!status && !td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, max_bytes, 1)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for %s", file);
-    } else if (!read_at(opened, run->bytes, (size_t)bytes, 0)) {
+    } else if (!status && !read_at(opened, run->bytes, (size_t)bytes, offset)) {
         status = td_error_set(error, TD_IO, "%s cannot be read", file);
     }
     close(opened);

@@ -58,7 +58,7 @@ static td_status load_tensor_row(td_run *run, td__rows *row, td_record *record, 
         return TD_OK;
     }
     if (record->form == TD_IMAGE) {
-        td_status status = td__run_load_file(run, file, &record->png_size, error);
+        td_status status = td__run_load_picture(run, file, index, &record->png_size, error);
         record->png = run->bytes;
         return status;
     }

@@ -102,8 +102,9 @@ void td__remote_free(char **parts, size_t count);
 /* Record number `index` of an NPY file in the run's folder, into run->bytes. */
 td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_view *view,
                               td_error *error);
-/* All of a file in the run's folder, into run->bytes. */
-td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_error *error);
+/* A picture in a file of its own, or in an archive at this block, into run->bytes. */
+td_status td__run_load_picture(td_run *run, const char *file, int64_t block, size_t *size,
+                               td_error *error);
 /* The rows of the data set that record `index` of an NPY file is about; NULL when not known. */
 const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index, int64_t count);
 

@@ -406,7 +406,7 @@ void td_sql_close(td_sql *sql) {
     if (!sql) {
         return;
     }
-    td__statement_close(sql->statement); /* its cursors let go of the runs */
+    td__statement_close(sql->statement); /* its cursors release the runs */
     for (size_t i = 0; i < sql->count; i++) {
         release_entry(&sql->entries[i]);
     }

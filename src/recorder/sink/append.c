@@ -286,15 +286,18 @@ void td__append_report(const td__append_set *set, const td_error *problem) {
 
 td_status td__append_set_open(td__append_set *set, const td_sink_options *options, bool resumed,
                               td_error *error) {
-    *set = (td__append_set){.folder = td__folder_open(options->folder, error),
+    int folder = td__folder_open(options->folder, error);
+    return folder < 0 ? TD_IO : td__append_set_open_in(set, folder, options, resumed, error);
+}
+
+td_status td__append_set_open_in(td__append_set *set, int folder, const td_sink_options *options,
+                                 bool resumed, td_error *error) {
+    *set = (td__append_set){.folder = folder,
                             .resumed = resumed,
                             .committed_at = td__seconds(),
                             .say = options->say,
                             .listener = options->listener};
     set->held = options->held ? options->held : &set->own_count;
-    if (set->folder < 0) {
-        return TD_IO;
-    }
     set->network = td__folder_is_network(set->folder);
     set->stack = td__aligned_alloc(STACK);
     if (!set->stack) {

@@ -63,6 +63,10 @@ struct td__append {
 /* For a sink's options. resumed: files of an earlier session may be adopted. */
 TD_NODISCARD td_status td__append_set_open(td__append_set *set, const td_sink_options *options,
                                            bool resumed, td_error *error);
+/* In another folder than that of the options, which the set closes, also on failure. */
+TD_NODISCARD td_status td__append_set_open_in(td__append_set *set, int folder,
+                                              const td_sink_options *options, bool resumed,
+                                              td_error *error);
 void td__append_report(const td__append_set *set, const td_error *problem);
 /* Syncs and frees everything, whatever it returns. */
 td_status td__append_set_close(td__append_set *set, td_error *error);

@@ -5,6 +5,7 @@
 #include "base/folder.h"
 #include "base/little.h"
 #include "base/memory.h"
+#include "base/tar.h"
 #include "tensor/npy.h"
 
 #include <dirent.h>
@@ -338,6 +339,34 @@ static td_status resume_picture(const td__append_set *set, int folder, const cha
     return later && unlinkat(folder, name, 0) != 0 ? td__file_error(error, name, "remove") : TD_OK;
 }
 
+/* Cuts an archive behind its last picture that stays. Those of later steps before it stay with it: run.db does not have
+ * them, and pictures keep their places. */
+static td_status resume_archive(const td__append_set *set, int folder, const char *name,
+                                int64_t step, td_error *error) {
+    (void)set;
+    char block[TD__TAR_BLOCK], member[TD__TAR_NAME];
+    int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
+    int64_t at = TD__TAR_COMMENT, end = at, size = 0;
+    struct stat about;
+    if (file < 0) {
+        return td__file_error(error, name, "open");
+    }
+    bool good = fstat(file, &about) == 0;
+    while (good && at < about.st_size && td__read_all(file, block, sizeof block, at) &&
+           td__tar_parse(block, member, &size) && at + td__tar_space(size) <= about.st_size) {
+        at += td__tar_space(size);
+        bool later = strncmp(member, "step-", 5) == 0 && strtoll(member + 5, NULL, 10) > step;
+        end = later ? end : at;
+    }
+    bool empty = end == TD__TAR_COMMENT; /* programs would refuse it */
+    good = good && (empty                 ? unlinkat(folder, name, 0) == 0
+                    : end < about.st_size ? ftruncate(file, end) == 0
+                                          : true);
+    td_status status = good ? TD_OK : td__file_error(error, name, "shorten");
+    close(file);
+    return status;
+}
+
 static td_status resume_pictures(const td__append_set *set, int images, const char *name,
                                  int64_t step, td_error *error) {
     int folder = openat(images, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -355,6 +384,7 @@ td_status td__resume_png(int folder, int64_t step, td_error *error) {
         return errno == ENOENT ? TD_OK : td__file_error(error, "images", "open");
     }
     td_status status = visit_files(NULL, images, "", resume_pictures, step, error);
+    status = status ? status : visit_files(NULL, images, ".tar", resume_archive, step, error);
     close(images);
     return status;
 }

@@ -16,7 +16,7 @@ typedef td_status td__records_function(void *context, const char *file, int64_t 
                                        td_error *error);
 TD_NODISCARD td_status td__resume_records(int folder, td__records_function *each, void *context,
                                           td_error *error);
-/* images/SIGNAL/step-N.png */
+/* images/SIGNAL/step-N.png and images/SIGNAL.tar */
 TD_NODISCARD td_status td__resume_png(int folder, int64_t step, td_error *error);
 
 /* Where the record (a line and its '\n') at text ends; end when it is not all there. A '\n' between

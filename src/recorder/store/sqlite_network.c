@@ -2,7 +2,7 @@
  *
  * SQLite's WAL mode as it is used elsewhere needs memory that is shared with readers, and locks on byte ranges: a
  * network file system may have neither, or not for other machines. Here the writer alone knows the log's index
- * (locking_mode=EXCLUSIVE), and readers are never told anything: each builds an index of its own from the files as
+ * (locking_mode=EXCLUSIVE), and readers are never notified: each builds an index of its own from the files as
  * it sees them. That shows a consistent state of the past, because
  * - the log is only ever appended to, and its check sums end it where bytes are not visible yet;
  * - run.db is never changed in place. When the log has become long, a copy that contains it is published under the

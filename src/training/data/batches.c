@@ -22,7 +22,7 @@ struct td_batches {
     uint64_t epoch;    /* under way */
     float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
     bool scattered;    /* rows in random order, of a file beyond memory */
-    size_t released;   /* bytes of the mapped file before which all pages were let go */
+    size_t released;   /* bytes of the mapped file before which all pages were released */
     td_error error;    /* why td_batches_next ended early; its status is TD_OK: it did not */
 };
 

@@ -117,7 +117,7 @@ typedef struct td__csv_index {
 
 /* Finds all rows, and reads their labels and weights alone, into store: many times as fast as
  * reading it all. rows_in_block is given. False: some row is not as it should be, or memory is
- * exhausted; reading all of it tells more. */
+ * exhausted; reading all of it shows more. */
 bool td__csv_skim(td__csv *csv, td__csv_index *index, td__row_store *store);
 
 /* The names of all inputs of a file that has categories, found by reading it through. */

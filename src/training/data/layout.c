@@ -105,7 +105,7 @@ static td_status fit(td__table *table, const td_data_options *options, const cha
     bool first = fits(&found, &wanted), last = !rows && fits(&found, takes);
     td_status status = TD_OK;
     if (found.rank != takes->rank) {
-        return TD_OK; /* no channels to move, or told of elsewhere */
+        return TD_OK; /* no channels to move, or reported elsewhere */
     }
     if (!first && !last) {
         return misfit(&found, takes, path, error);

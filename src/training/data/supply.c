@@ -105,7 +105,7 @@ static void set_failed(td__supply *supply, td_status status, const td_error *err
     pthread_cond_broadcast(&supply->changed);
 }
 
-/* Under the lock, which is let go of meanwhile. Of several that fail the first one counts. */
+/* Under the lock, which is released meanwhile. Of several that fail the first one counts. */
 static void fail(td__supply *supply, td_status status, const td_error *found) {
     const td__supply_class *class = supply->as.class;
     if (supply->failing) {
@@ -121,7 +121,7 @@ static void fail(td__supply *supply, td_status status, const td_error *found) {
     set_failed(supply, status, &error);
 }
 
-/* Under the lock, which is let go of meanwhile. */
+/* Under the lock, which is released meanwhile. */
 static void take(td__supply *supply, int maker, int64_t block) {
     td_error error = {0};
     atomic_store_explicit(&supply->states[block], TAKEN, memory_order_relaxed);
@@ -137,7 +137,7 @@ static void take(td__supply *supply, int maker, int64_t block) {
     pthread_cond_broadcast(&supply->changed);
 }
 
-/* Under the lock, which is let go of meanwhile; all blocks are PRESENT. */
+/* Under the lock, which is released meanwhile; all blocks are PRESENT. */
 static void finish(td__supply *supply) {
     td_error error = {0};
     const td__supply_class *class = supply->as.class;

@@ -81,7 +81,7 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
     }
 }
 
-/* A mapped file from this size on lets go of pages, so many bytes at once: memory stays free for
+/* A mapped file from this size on releases pages, so many bytes at once: memory stays free for
  * others, however large the file is. The pages stay in the system's cache. */
 #define LARGE_FILE ((size_t)64 << 20)
 #define LET_GO ((size_t)16 << 20)

@@ -135,7 +135,7 @@ TD_NODISCARD td_status td__table_need(const td__table *table, int64_t row, td_er
 /* Labels, and where weighted a weight behind them, in rows of float32 at data. */
 void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
- * pages are let go, now and then. *done is 0 at first, and how far that got. */
+ * pages are released, now and then. *done is 0 at first, and how far that got. */
 void td__table_release_rows(const td__table *table, int64_t row, size_t *done);
 
 /* Rows of a mapped file will be read in random order, and it is larger than what the system can keep: what stands beside them is not to be read too. */

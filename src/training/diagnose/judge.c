@@ -228,7 +228,7 @@ static void try_together(trials *t) {
     }
 }
 
-/* Of the alternatives that a rule has, the best, told once: where the first of them stands. */
+/* Of the alternatives that a rule has, the best, reported once: where the first of them stands. */
 static td__suspicion *best_of_rule(td__case *c, size_t first) {
     td__suspicion *best = &c->suspicions[first];
     if (first > 0 && c->suspicions[first - 1].rule == best->rule) {

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static json_t *text_or_null(const char *text) {
@@ -85,5 +86,9 @@ td_status td__findings_keep(const td_diagnosis_finding *findings, size_t count, 
 }
 
 td_status td_diagnosis_keep(const td_diagnosis *diagnosis, const char *run, td_error *error) {
-    return td__findings_keep(diagnosis->findings, diagnosis->finding_count, run, error);
+    char checks[64];
+    (void)snprintf(checks, sizeof checks, "%zu of %zu", diagnosis->rule_count,
+                   diagnosis->rule_count + diagnosis->skipped_count);
+    td_status status = td__findings_keep(diagnosis->findings, diagnosis->finding_count, run, error);
+    return status ? status : td_run_write_note(run, "diagnosed.checks", checks, error);
 }

@@ -60,6 +60,7 @@
     X(batch_norm_of_one)                                                                           \
     X(replicas_drift)                                                                              \
     X(replicas_same_data)                                                                          \
+    X(slow_rank)                                                                                   \
     X(nonfinite_input)                                                                             \
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \

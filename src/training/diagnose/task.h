@@ -1,4 +1,4 @@
-/* What a training is to learn, told from its labels alone, and how well a model does it.
+/* What a training is to learn, found from its labels alone, and how well a model does it.
  *
  * Losses of different experiments cannot be compared; how much of the task was learnt can. The score
  * is 1 for perfect, 0 for what a constant answer achieves: accuracy above the most common class's, or

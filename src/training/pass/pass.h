@@ -1,4 +1,4 @@
-/* One batch through a model: forward, the loss with its penalties, any gradient. The deck is told of
+/* One batch through a model: forward, the loss with its penalties, any gradient. The deck is given
  * each tensor the moment it exists. Training, validation, predictions and gradients of saved models
  * are all such passes.
  *

@@ -49,7 +49,7 @@ static void set_counters(td_trainer *trainer, const int64_t counters[COUNTERS]) 
 }
 
 /* training/state: what early stopping waits for, the best model's value, what a plateau is measured by
- * where one is, what progress told last, then what the epoch under way has summed up. */
+ * where one is, what progress showed last, then what the epoch under way has summed up. */
 enum { BEST = 5 };
 
 /* Of what comes before the measure. */

@@ -5,9 +5,10 @@
 
 #include "answers/http.h"
 #include "answers/run_cache.h"
+#include "answers/token.h"
 #include "answers/work.h"
 
-enum { TD__TOKEN_SIZE = 41, TD__MAX_PARAMETERS = 16 };
+enum { TD__MAX_PARAMETERS = 16 };
 
 typedef struct td__server_context {
     td__run_cache *cache;

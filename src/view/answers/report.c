@@ -208,7 +208,7 @@ static bool put_page(report *r, const td__output *answers) {
     return good && !r->out.failed;
 }
 
-static td_status fill_report(report *r, size_t count, td_error *error) {
+static td_status fill_report(report *r, size_t count, const char *view, td_error *error) {
     ids list = {td__calloc(count, TD__ID_SIZE), 0};
     td_status status = list.ids ? open_runs(r, &list, error)
                                 : td_error_set(error, TD_MEMORY, "out of memory for a report");
@@ -224,7 +224,9 @@ static td_status fill_report(report *r, size_t count, td_error *error) {
         r->budget += max_bytes / list.count;
         status = keep_run(r, list.ids[i], error);
     }
-    td__put_format(&r->out, "},\"leftOut\":%zu}", r->left_out);
+    td__put_format(&r->out, "},\"leftOut\":%zu,\"view\":", r->left_out);
+    td__put_json(&r->out, view ? view : "");
+    td__put_text(&r->out, "}");
     td__output answers = r->out;
     r->out = (td__output){0};
     if (!status && (answers.failed || !put_page(r, &answers))) {
@@ -236,11 +238,16 @@ static td_status fill_report(report *r, size_t count, td_error *error) {
 }
 
 td_status td_report(const char *const *runs, size_t count, const char *path, td_error *error) {
+    return td_report_view(runs, count, path, NULL, error);
+}
+
+td_status td_report_view(const char *const *runs, size_t count, const char *path, const char *view,
+                         td_error *error) {
     td_error reason = {0};
     const char *name;
     report r = {.budget = (size_t)1 << 18}; /* for the descriptions of the runs */
     r.cache = td__run_cache_create_of(runs, count, &reason);
-    td_status status = r.cache ? fill_report(&r, count, &reason) : reason.status;
+    td_status status = r.cache ? fill_report(&r, count, view, &reason) : reason.status;
     int folder = status ? -1 : td__folder_of(path, &name, &reason);
     if (!status && folder < 0) {
         status = reason.status;

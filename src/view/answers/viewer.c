@@ -1,6 +1,7 @@
 /* A viewer: the run cache, the HTTP engine, and a thread that refreshes the runs and publishes
  * changes. */
 #include "answers/answer.h"
+#include "answers/token.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -11,7 +12,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* The last RING messages are kept for slow clients; a client that is further behind gets a reset
  * message and reloads everything. */
@@ -128,17 +128,6 @@ static void *refresh_runs(void *user) {
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static bool make_token(char token[TD__TOKEN_SIZE]) {
-    uint8_t bytes[(TD__TOKEN_SIZE - 1) / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
-    }
-    return true;
-}
-
 static td_status listen_at(td_viewer *viewer, const char *host, int port, td_error *error) {
     td__http_options options = {.host = host ? host : "127.0.0.1",
                                 .port = port == TD_ANY_PORT ? 0
@@ -193,10 +182,8 @@ static td_status start_viewer(td_viewer *viewer, const char *folder,
     if (!viewer->context.cache) {
         return error && error->status ? error->status : TD_NOT_FOUND;
     }
-    if (!make_token(viewer->context.token)) {
-        return td_error_set(error, TD_IO, "no random numbers for a token: %s", strerror(errno));
-    }
-    status = listen_at(viewer, host, options->port, error);
+    status = td__token_find(options->token_file, viewer->context.token, error);
+    status = status ? status : listen_at(viewer, host, options->port, error);
     if (status) {
         return status;
     }

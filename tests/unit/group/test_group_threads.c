@@ -147,6 +147,8 @@ static void run_members(member members[], network *net, int size, void *(*body)(
     }
     for (int i = 0; i < size; i++) {
         pthread_join(members[i].thread, NULL);
+    }
+    for (int i = 0; i < size; i++) { /* messages that nobody took */
         for (message *m = net->arrived[i], *next; m; m = next) {
             next = m->next;
             free(m);

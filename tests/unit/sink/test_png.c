@@ -132,6 +132,33 @@ static void files_lie_in_a_folder_for_each_signal(void **state) {
     fixture_remove(&f);
 }
 
+static void on_network_file_systems_a_signal_has_one_archive(void **state) {
+    (void)state;
+    static const float values[] = {1, 2, 3};
+    td_view view = {TD_FLOAT32, TD_SHAPE(1, 3), values, NULL, NULL};
+    fixture f;
+    assert_int_equal(setenv("TAPEDECK_FILES", "network", 1), 0);
+    fixture_open(&f, &td__sink_png, NULL);
+    for (int64_t step = 1; step <= 3; step++) {
+        fixture_view(&f, "a/../b", 0, TD_IMAGE, step, view, NULL);
+        assert_string_equal(f.place.file, "images/a%2F..%2Fb.tar");
+    }
+    fixture_view(&f, "other", 1, TD_IMAGE, 3, view, NULL);
+    assert_int_equal(f.place.record, 2); /* behind the comment */
+    assert_ok(f.class->flush(f.sink, &f.error), f.error);
+    fixture_close(&f);
+    fixture_python(&f, "import tarfile\n"
+                       "assert sorted(os.listdir('images')) == ['a%2F..%2Fb.tar', 'other.tar']\n"
+                       "archive = tarfile.open('images/a%2F..%2Fb.tar')\n"
+                       "assert archive.getnames() == ['step-00000%d.png' % i for i in (1, 2, 3)]\n"
+                       "assert archive.pax_headers == {'comment': 'a/../b'}\n"
+                       "data = archive.extractfile('step-000003.png').read()\n"
+                       "assert data[:4] == b'\\x89PNG' and data[-8:-4] == b'IEND'\n"
+                       "assert os.system('tar tf images/other.tar') == 0");
+    unsetenv("TAPEDECK_FILES");
+    fixture_remove(&f);
+}
+
 static void running_out_of_memory_is_reported(void **state) {
     (void)state;
     static float values[64 * 64];
@@ -158,6 +185,7 @@ int main(void) {
         cmocka_unit_test(kernels_have_inputs_downwards_and_outputs_across),
         cmocka_unit_test(huge_tensors_are_cut_and_empty_ones_refused),
         cmocka_unit_test(files_lie_in_a_folder_for_each_signal),
+        cmocka_unit_test(on_network_file_systems_a_signal_has_one_archive),
         cmocka_unit_test(running_out_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,31 @@ static void later_pictures_go(void **state) {
     fixture_remove(&f);
 }
 
+/* A trigger's history comes after later steps; half a picture is what a kill leaves. */
+static void later_pictures_go_from_archives(void **state) {
+    (void)state;
+    static const float values[] = {1, 2};
+    static const int64_t steps[] = {1, 4, 2, 5};
+    assert_int_equal(setenv("TAPEDECK_FILES", "network", 1), 0);
+    open_sink(&td__sink_png);
+    for (size_t i = 0; i < 4; i++) {
+        fixture_view(&f, "x", 0, TD_IMAGE, steps[i], view_of(values, TD_SHAPE(2)), NULL);
+    }
+    fixture_close(&f);
+    fixture_python(&f, "open('images/x.tar', 'ab').write(b'torn')");
+    fixture_reopen(&f, 3);
+    fixture_view(&f, "x", 0, TD_IMAGE, 4, view_of(values, TD_SHAPE(2)), NULL);
+    fixture_close(&f);
+    fixture_python(&f, "import tarfile\n"
+                       "names = tarfile.open('images/x.tar').getnames()\n"
+                       "assert [int(name[5:11]) for name in names] == [1, 4, 2, 4], names");
+    fixture_reopen(&f, -1);
+    fixture_close(&f);
+    assert_false(fixture_has(&f, "images/x.tar"));
+    unsetenv("TAPEDECK_FILES");
+    fixture_remove(&f);
+}
+
 /* The first batch after the pause may be the last, short one of an epoch. */
 static void batches_keep_their_columns(void **state) {
     (void)state;
@@ -415,6 +440,7 @@ int main(void) {
         cmocka_unit_test(an_array_without_records_still_gets_its_samples),
         cmocka_unit_test(arrays_that_a_crash_left_uneven_are_made_even),
         cmocka_unit_test(later_pictures_go),
+        cmocka_unit_test(later_pictures_go_from_archives),
         cmocka_unit_test(batches_keep_their_columns),
         cmocka_unit_test(metrics_that_are_not_ours_are_set_aside),
         cmocka_unit_test(metrics_changed_under_way_are_set_aside),

@@ -155,7 +155,7 @@ static td_status weight_gradient(td_tape *tape, td__node *node, const loss_saved
     return TD_OK;
 }
 
-/* Factors of all rows, or one for all: *step tells. */
+/* Factors of all rows, or one for all: *step says which. */
 static td__buffer *row_scales(td_tape *tape, const td__node *node, const loss_saved *saved,
                               const float *g, int64_t *step) {
     const td_tensor *weight = node->inputs[2].tensor;

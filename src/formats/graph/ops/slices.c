@@ -101,7 +101,7 @@ td_tensor *td__graph_cut(td__graph_call *call, td_tensor *x, int32_t axis, int64
     return td__move(call->tape, x, &map, NULL);
 }
 
-/* How long the parts are: told, or equal but for the last. */
+/* How long the parts are: given, or equal but for the last. */
 static bool part_sizes(td__graph_call *call, int64_t whole, int64_t *sizes, size_t room) {
     size_t outputs = call->node->output_count, count;
     const int64_t *given;

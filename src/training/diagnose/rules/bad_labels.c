@@ -40,7 +40,7 @@ static bool is_above(double share, double chance, double examples) {
     return share > chance + DEVIATIONS * sqrt(chance * (1 - chance) / fmax(examples, 1));
 }
 
-/* Labels that nothing about their examples tells: neither neighbours nor training find it. */
+/* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
     if (find_other_names(c)) {
         return;
