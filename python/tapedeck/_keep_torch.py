@@ -14,6 +14,7 @@ import torch
 
 from . import _observe, _random
 from ._capsule import Array, Writer
+from ._continuity import LEFT, STATE, Continuity
 from ._keep import Keeper
 from ._layers import Handle
 
@@ -151,6 +152,7 @@ class TorchKeeper(Keeper):
         super().__init__(watcher.deck, size)
         self.watcher, self.model = watcher, watcher.model
         self.optimizers = [updates.optimizer for updates in watcher.optimizers]
+        self.continuity = Continuity(self.deck)
         self.open: Pass | None = None  # a forward pass whose backward pass has not come
         self.handles: list[Any] = [Handle(outer, "before", self.before_forward)]
         self.handles += [optimizer.register_step_pre_hook(self.before_update) for optimizer in self.optimizers]
@@ -205,7 +207,12 @@ class TorchKeeper(Keeper):
 
     def before_step(self) -> bool:
         if self.step and not self.stopped:
-            self.watcher.scalar("random_state", float(_random.fingerprint(self.step.passes[0].random)))
+            state = _random.fingerprint(self.step.passes[0].random)
+            self.watcher.scalar(STATE, float(state))
+            self.watcher.scalar(LEFT, float(_random.fingerprint(_random.states())))
+            fact = self.continuity.see(self.deck._closing, state)
+            if fact and self.watcher.loop is not None:
+                self.watcher.loop.facts["resumed"] = fact
         return True
 
     def open_step(self) -> Step | None:

@@ -140,6 +140,8 @@ def describe(model: Any) -> dict[str, Any] | None:
     if facts["activation"] == "linear" and not _is_layer(last) and len(layers) > 1:  # Activation("linear")
         layers = layers[1:]
         facts["activation"] = _activation(layers[0]) or "other"
+    if facts["activation"] == "softmax" and len(layers) > 1 and not _is_layer(last) and _activation(layers[1]) == "softmax":
+        facts["is_twice"] = True
     if type(last).__name__ == "Softmax" and isinstance(last.axis, int):
         rank = len(last.output.shape) if getattr(last, "_inbound_nodes", None) else 2
         facts["rank"], facts["axis"] = rank, last.axis if last.axis >= 0 else last.axis + rank
@@ -204,6 +206,22 @@ def odd_weights(model: Any) -> dict[str, Any] | None:
             ratio = max(ratio, times)
     return {"names": (equal or wide)[:_NAMES], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
             "layers": len(layers)} if equal or wide else None
+
+
+def large_biases(model: Any) -> dict[str, Any] | None:
+    """Of hidden layers: they push units out of where they work, whatever comes in."""
+    found = {}
+    for layer in _all_layers(model)[:-1]:
+        size = float(numpy.abs(keras.ops.convert_to_numpy(layer.bias)).max()) if getattr(layer, "bias", None) is not None else 0.0
+        if size > 5:
+            found[f"{layer.name}.bias"] = size
+    return {"names": list(found)[:_NAMES], "count": len(found), "largest": max(found.values())} if found else None
+
+
+def strong_dropout(model: Any) -> dict[str, Any] | None:
+    rates = {layer.name: float(layer.rate) for layer in model._flatten_layers(include_self=False)
+             if "Dropout" in type(layer).__name__ and isinstance(getattr(layer, "rate", None), (int, float)) and layer.rate >= 0.7}
+    return {"names": list(rates)[:_NAMES], "count": len(rates), "rate": max(rates.values())} if rates else None
 
 
 def untrained_frozen(model: Any) -> dict[str, Any] | None:

@@ -42,6 +42,7 @@ class KerasLoop:
         self.seen, self.mean = 0, 0.0  # of this epoch: batches, and Keras's mean of their losses
         self.losses: list[float] = []
         self.data: FitData | None = None
+        self.starts_finite = False  # all weights, before the first step
         for name in ("before_batch", "after_batch", "end_epoch", "finish"):
             setattr(self, name, self.guarded(getattr(self, name)))
         self.guarded(self.begin)()
@@ -75,9 +76,14 @@ class KerasLoop:
         if is_plain and (head := _keras_head.describe(model)):
             facts["head"] = head
         if model.built:
+            self.starts_finite = not _keras_head.nonfinite_weights(model, self.value_of)["count"]
             facts["trainable"] = len(model.trainable_weights)
             if start := _keras_head.odd_weights(model):
                 facts["start"] = start
+            if biases := _keras_head.large_biases(model):
+                facts["biases"] = biases
+            if dropping := _keras_head.strong_dropout(model):
+                facts["dropping"] = dropping
             if frozen := _keras_head.untrained_frozen(model):
                 facts["frozen"] = frozen
         self.data = FitData.find(model)
@@ -130,7 +136,7 @@ class KerasLoop:
         """Keras reports the mean of the epoch so far, of batches of one size."""
         if not math.isfinite(mean):
             if "loss" not in self.facts.setdefault("nonfinite", {}):
-                self.see_nonfinite("NaN" if math.isnan(mean) else "infinite")
+                self.see_nonfinite("NaN" if math.isnan(mean) else "infinite", self.updates - batches)
             return
         self.seen += batches
         loss = (mean * self.seen - self.mean * (self.seen - batches)) / batches
@@ -146,11 +152,14 @@ class KerasLoop:
                               "early": float(numpy.mean(self.losses[: max(1, tenth // 2)])),
                               "last": float(numpy.mean(self.losses[-tenth:])), "least": min(self.losses)}
 
-    def see_nonfinite(self, loss: str) -> None:
+    def see_nonfinite(self, loss: str, updates: int) -> None:
+        """The step has updated the weights already: with a first loss that is not finite, no update has led to it."""
         fact = self.facts["nonfinite"]
         fact |= {"since": self.deck.steps + 1, "loss": loss}
         if "what" not in fact:
-            fact |= {"what": "weights", "updates": self.updates} | _keras_head.nonfinite_weights(self.model, self.value_of)
+            started = updates == 0 and self.starts_finite
+            fact |= {"what": "pass" if started else "weights", "updates": updates}
+            fact |= {} if started else _keras_head.nonfinite_weights(self.model, self.value_of)
         self.write()
 
     def end_epoch(self) -> None:
@@ -204,7 +213,7 @@ class FitData:
         if self.y is None:
             return found
         if (scale := _range(self.y)) is not None:
-            found["target"] = scale | {"whole": numpy.asarray(self.y[:1]).dtype.kind in "iu"}
+            found["target"] = scale | {"all": self.y.size <= _CHUNK, "whole": numpy.asarray(self.y[:1]).dtype.kind in "iu"}
         classes = _loop_data.classes_of(_array(self.y, _MOST_ROWS))
         if classes is not None:
             if not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):

@@ -196,6 +196,8 @@ class Validation:
         if loop.model.training:
             fact.setdefault("since", loop.step)
             fact["training"] += 1
+            if not loop.kinds:  # the mode changes nothing
+                loop.examples.see_validation(first_tensor((arguments, named)))
             return
         loop.examples.see_validation(first_tensor((arguments, named)))
         if self.mode is None and loop.outer is loop.model and self.passes <= _EVALUATION_PASSES:

@@ -120,7 +120,8 @@ class Predictions:
         present = self.counts.sum(1) > 0
         others = present & (said != numpy.arange(len(said)))
         label = int(numpy.where(others, self.counts.max(1), -1).argmax()) if others.any() else 0
-        return {"examples": total, "classes": int(present.sum()), "right": float(numpy.trace(self.counts)) / total,
+        expected = float((self.counts.sum(1) * self.counts.sum(0)).sum()) / total**2
+        return {"examples": total, "expected": expected, "classes": int(present.sum()), "right": float(numpy.trace(self.counts)) / total,
                 "renamed": self._renamed() / total, "moved": int(others.sum()),
                 "label": label, "said": int(said[label])}
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from . import _loop_head, _observe
+from . import _loop_head, _loop_origin, _observe
 from ._fingerprint import local, sample
 from ._loop_parameters import FIRST_UPDATES
 
@@ -18,6 +18,8 @@ _LABELLED_UPDATES = 256  # in which the classes of batches are counted
 _CLASSES = 1024
 _RATIO_PERIOD = 64  # updates between looks at the size of steps, later
 _WEIGHTS = 8  # whose steps are looked at
+_LARGE_BIAS = 5.0
+_STRONG_DROPOUT = 0.7
 _layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 
 
@@ -59,9 +61,13 @@ class Setup:
 
     def write_start(self) -> None:
         """Weights as they start."""
-        found = _odd_weights(self.loop.model)
-        if found:
-            self.loop.facts["start"] = found
+        model, facts = self.loop.model, self.loop.facts
+        if found := _odd_weights(model):
+            facts["start"] = found
+        if found := _large_biases(model):
+            facts["biases"] = found
+        if found := _strong_dropout(model):
+            facts["dropping"] = found
 
     # ---- passes -----------------------------------------------------------------------------------
 
@@ -83,16 +89,18 @@ class Setup:
                 self.see_head(losses)
             return
         if self.is_finite and loss.numel() == 1 and not math.isfinite(loss.item()):
-            self.see_nonfinite(loss, batch, _observe.target_of(losses))
+            self.see_nonfinite(loss, batch, losses)
         if loop.updates < _LABELLED_UPDATES:
             if loop.updates < 2:
                 self.see_head(losses)
             self.see_data(batch, _observe.target_of(losses))
 
+    def names(self) -> dict[int, str]:
+        found = {id(p): name for name, p in self.loop.model.named_parameters()}
+        return found | {id(p): name for name, p in self.hidden.items()}
+
     def see_head(self, losses: Any) -> None:
-        names = {id(p): name for name, p in self.loop.model.named_parameters()}
-        names |= {id(p): name for name, p in self.hidden.items()}
-        found = _loop_head.describe(losses, names)
+        found = _loop_head.describe(losses, self.names())
         if found is not None:
             self.loop.facts["head"] = {key: value for key, value in found.items() if value is not None}
 
@@ -111,6 +119,10 @@ class Setup:
         self.loop.examples.see_training(batch, target)
 
     def see_classes(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+        if target.dim() == 2 and target.shape[1] == 1:
+            target = target.flatten()
+        if target.is_floating_point() and bool(((target == 0) | (target == 1)).all()):
+            target = target.long()
         if target.is_floating_point() or target.dim() != 1 or len(target) != batch.shape[0] or len(target) < 4 \
                 or int(target.min()) < 0 or int(target.max()) >= _CLASSES:
             self.is_pure_sequence = False
@@ -121,11 +133,12 @@ class Setup:
         self.batches += 1
         self.purity += sum(count * count for count in counts) / len(target) ** 2
 
-    def see_nonfinite(self, loss: torch.Tensor, batch: torch.Tensor, target: torch.Tensor | None) -> None:
+    def see_nonfinite(self, loss: torch.Tensor, batch: torch.Tensor, losses: Any) -> None:
         """Where the first loss that is not finite comes from: what it was computed from is still there."""
         self.is_finite = False
-        loop = self.loop
+        loop, target = self.loop, _observe.target_of(losses)
         fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
+        loop.facts["nonfinite"] = fact
         weights = [name for name, p in loop.model.named_parameters()
                    if not is_lazy(p) and not bool(torch.isfinite(local(p.detach())).all())]
         if (row := _nonfinite_row(batch)) is not None:
@@ -133,10 +146,15 @@ class Setup:
         elif target is not None and (row := _nonfinite_row(target)) is not None:
             fact |= {"what": "label", "row": row}
         elif weights:
-            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "updates": loop.updates}
+            trained = sum(p.requires_grad for p in loop.model.parameters())
+            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "of": trained, "updates": loop.updates}
         else:
-            fact["what"] = "pass"
-        loop.facts["nonfinite"] = fact
+            fact |= {"what": "pass", "updates": loop.updates}
+        loop.write()  # the rest may fail
+        if fact["what"] == "pass":
+            fact |= _loop_origin.of_pass(losses, self.names(), len(batch))
+        elif fact["what"] == "weights" and loop.updates > 0:
+            fact |= _loop_origin.of_update(losses, self.names(), weights)
         loop.write()
 
     # ---- updates ----------------------------------------------------------------------------------
@@ -276,6 +294,26 @@ def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
             ratio = max(ratio, times)
     return {"names": (equal or wide)[:16], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
             "layers": len(weights)} if equal or wide else None
+
+
+def _large_biases(model: torch.nn.Module) -> dict[str, Any] | None:
+    """Of hidden layers: they push units out of where they work, whatever comes in."""
+    found = {}
+    for name, _ in _weights_of_layers(model)[:-1]:
+        bias = model.get_parameter(name.removesuffix("weight") + "bias") if _has_bias(model, name) else None
+        if bias is not None and bias.numel() and (size := float(bias.detach().abs().max())) > _LARGE_BIAS:
+            found[name.removesuffix("weight") + "bias"] = size
+    return {"names": list(found)[:16], "count": len(found), "largest": max(found.values())} if found else None
+
+
+def _has_bias(model: torch.nn.Module, name: str) -> bool:
+    return model.get_submodule(name.rpartition(".")[0])._parameters.get("bias") is not None
+
+
+def _strong_dropout(model: torch.nn.Module) -> dict[str, Any] | None:
+    rates = {name: module.p for name, module in model.named_modules()
+             if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p >= _STRONG_DROPOUT}
+    return {"names": list(rates)[:16], "count": len(rates), "rate": max(rates.values())} if rates else None
 
 
 def _frozen_layers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor, torch.Tensor]]:

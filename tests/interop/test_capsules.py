@@ -4,8 +4,10 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 import torch
@@ -106,6 +108,32 @@ class TorchCapsules(Case):
         self.assertTrue(tapedeck.replay(path, again, other, F.cross_entropy).identical)
         for a, b in zip(again.state_dict().values(), model.state_dict().values()):
             self.assertTrue(torch.equal(a, b))
+
+    def resume(self, steps, restored):
+        """Trains, and goes on in another process as it were; `restored` is called after the seed."""
+        saved = None
+        for _ in range(2):
+            model, optimizer = cnn()  # seeds, as programs do when they begin
+            if saved is not None:
+                restored(saved)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                deck = tapedeck.watch(model, self.path(), optimizer=optimizer, every=100, capsule=4, resume=True, exact_folder=True)
+                train(model, optimizer, deck, steps)
+                saved = torch.get_rng_state()
+                deck.finish()
+        done = subprocess.run([os.environ["TAPEDECK"], "diagnose", self.path(), "--only", "random_state_lost", "--json"],
+                              stdout=subprocess.PIPE, text=True, check=False)
+        return [(found["cause"], found["confidence"], found["since_step"]) for found in json.loads(done.stdout)["findings"]]
+
+    def test_a_resumed_training_that_repeats_randomness_is_found(self):
+        self.assertEqual(self.resume(10, lambda saved: None), [("random_state_lost", "sure", 11)])
+
+    def test_a_resumed_training_that_skips_randomness_is_found(self):
+        self.assertEqual(self.resume(10, lambda saved: torch.manual_seed(99)), [("random_state_lost", "likely", 11)])
+
+    def test_a_resumed_training_that_goes_on_is_not_suspected(self):
+        self.assertEqual(self.resume(10, torch.set_rng_state), [])
 
     def test_a_changed_network_is_noticed(self):
         self.record(8, bad=7)

@@ -8,6 +8,7 @@
  * again loses. A number that could be tuned must win most, and only in a run that learnt little or
  * was still getting better when it ended: everything gets better with more steps. */
 #include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
 
 #include "base/clock.h"
 #include "tapedeck/replay.h"
@@ -324,7 +325,6 @@ static void judge_tuning(trials *t) {
 
 /* A number that was not finite came from somewhere: the first finding says where, if none does. */
 static void place_origin(td__case *c) {
-    const td__origin *origin = &c->baseline.origin;
     td__suspicion *first = NULL;
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *s = &c->suspicions[i];
@@ -339,8 +339,13 @@ static void place_origin(td__case *c) {
                     ? s
                     : first;
     }
-    if (origin->cause && first) {
+    const td__origin *origin = c->loop ? td__loop_origin(c) : &c->baseline.origin;
+    if (origin && origin->cause && first) {
         first->origin = origin;
+        const char *operation = c->loop ? td__loop_operation(c) : NULL;
+        if (operation) {
+            td__because(first, NULL, origin->step, NAN, operation);
+        }
     }
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define ABOVE 1.1   /* times the loss at first */
+#define KNOWN 0.9   /* of the validation part */
+#define TRAINED 0.5 /* of the cross-entropy of a guess */
 #define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
 
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40 };
@@ -59,6 +61,10 @@ void td__loop_release(td__case *c) {
 static const json_t *value_of(const td__case *c, const char *fact, const char *member) {
     const json_t *found = json_object_get(c->loop, fact);
     return member ? json_object_get(found, member) : found;
+}
+
+bool td__loop_has_member(const td__case *c, const char *fact, const char *member) {
+    return value_of(c, fact, member) != NULL;
 }
 
 double td__loop_number(const td__case *c, const char *fact, const char *member) {
@@ -149,6 +155,18 @@ double td__loop_fall(const td__case *c) {
 bool td__loop_ends_above(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
     return !(td__series_mean(loss, 0.9, 1) < ABOVE * td__series_mean(loss, 0, 0.1));
+}
+
+/* A cross-entropy that begins far below that of a guess among the classes is that of a trained network. */
+bool td__loop_knows(const td__case *c) {
+    double classes = fmax(td__loop_number(c, "classes", "count"),
+                          td__loop_number(c, "said_of_validation", "classes"));
+    bool crossentropy = strstr(td__loop_text(c, "head", "loss"), "cross") != NULL;
+    double first = td__loop_has(c, "loss") ? td__loop_number(c, "loss", "first")
+                                           : td__series_first(td__loss_of(c->history));
+    first *= fmax(1, td__loop_number(c, "head", "divisor")); /* it may have been logged divided */
+    return td__loop_number(c, "said_of_validation", "right") > KNOWN ||
+           (crossentropy && classes > 1 && first < TRAINED * log(classes));
 }
 
 /* Neighbours of one batch that have the same class, while examples come again with other labels: classes have other names in

@@ -13,6 +13,7 @@ void td__loop_release(td__case *c);
 int64_t td__loop_updates(const td__case *c);
 /* Whether the fact was seen at all. */
 bool td__loop_has(const td__case *c, const char *fact);
+bool td__loop_has_member(const td__case *c, const char *fact, const char *member);
 /* A number of a fact: ("clipping", "limit"). member NULL: the fact is a number itself. 0: none. */
 double td__loop_number(const td__case *c, const char *fact, const char *member);
 bool td__loop_is(const td__case *c, const char *fact, const char *member);
@@ -28,6 +29,8 @@ const char *td__loop_shapes(td__case *c);
 double td__loop_fall(const td__case *c);
 /* Whether the loss ends above where it began. */
 bool td__loop_ends_above(const td__case *c);
+/* Whether the network knew its task when training began, or does at its end: nothing is left to fall. */
+bool td__loop_knows(const td__case *c);
 /* Whether classes have other names from episode to episode. */
 bool td__loop_has_episodes(const td__case *c);
 /* Whether losses need not fall: several optimizers take turns, as of a generator and its adversary, something else sets weights
@@ -50,6 +53,15 @@ td__ranks td__loop_ranks(const td__case *c, const char *fact);
 
 /* What was not finite before everything else: "input" or "label" of a row, of a batch or of all data. */
 void td__loop_nonfinite(td__case *c, const char *what, const char *a, const char *remedy);
+
+/* The operation that made the first number that is not finite, as a sentence; NULL: not known. */
+const char *td__loop_operation(td__case *c);
+/* Whether that is a quotient, a logarithm or the like: infinite at some number. */
+bool td__loop_is_division(const td__case *c);
+/* Whether a backward pass made it although its loss was finite: a function whose gradient is infinite somewhere. */
+bool td__loop_is_singular(const td__case *c);
+/* Where the first loss that is not finite came from, as far as the graph of that loss shows; NULL: not known. */
+const td__origin *td__loop_origin(td__case *c);
 
 /* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.
  * NULL when there are too many. */

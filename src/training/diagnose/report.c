@@ -78,7 +78,7 @@ static bool fill_origin(td__case *c, const td__suspicion *s, td_diagnosis_findin
     }
     *origin = (td_finding_origin){
         .cause = s->origin->cause,
-        .layer = layer_name(c, layer),
+        .layer = s->origin->where ? s->origin->where : layer_name(c, layer),
         .parameter = model && s->origin->parameter >= 0
                          ? td_model_parameter_at(model, (size_t)s->origin->parameter)->parameter
                          : NULL,

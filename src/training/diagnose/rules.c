@@ -49,6 +49,7 @@
     X(skipped_updates)                                                                             \
     X(workers_repeat_data)                                                                         \
     X(repeated_batch)                                                                              \
+    X(random_state_lost)                                                                           \
     X(unregistered_layers)                                                                         \
     X(untrained_frozen)                                                                            \
     X(broadcast_in_loss)                                                                           \

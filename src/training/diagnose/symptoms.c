@@ -46,10 +46,11 @@ typedef struct wrong {
 } wrong;
 
 /* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
- * pass and labels for each backward pass is none of them. */
+ * pass and labels for each backward pass is none of them. Nor need that of a trained network. */
 static td_confidence confidence_of(const td__case *c, const wrong *w) {
     bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
     bool unlabelled = w->symptom == TD__INDEX_PLATEAU && c->loop && !td__loop_has(c, "labels");
+    unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_knows(c);
     bool other = unlabelled || (falls && c->loop && td__loop_is_adversarial(c));
     return other ? TD_MAYBE : w->confidence;
 }

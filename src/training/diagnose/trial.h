@@ -13,7 +13,8 @@ enum { TD__TRIAL_CURVE = 12 };
 typedef struct td__origin {
     const char *cause;          /* as td_finding_origin has it; NULL: the loss stayed finite */
     ptrdiff_t layer, parameter; /* -1: none */
-    int64_t row;                /* -1: none */
+    const char *where; /* the layer's name, of a model that only the run knows; NULL: none */
+    int64_t row;       /* -1: none */
     int64_t step;
     bool grown; /* outputs had grown over the steps before: the loss need not be infinite yet */
     float loss;

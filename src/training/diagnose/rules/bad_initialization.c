@@ -64,12 +64,21 @@ static void find_bad_initialization_in_loop(td__case *c) {
     double equal = td__loop_number(c, "start", "equal"),
            value = td__loop_number(c, "start", "value");
     double ratio = td__loop_number(c, "start", "ratio");
-    bool poor =
-        td__has_any(c, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
-                           TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS |
-                           TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__EXPLODING_GRADIENT);
+    bool poor = td__has_any(c, TD__HUGE_LOSS | TD__PLATEAU | TD__LOSS_FLOOR | TD__DIVERGENCE |
+                                   TD__OSCILLATION | TD__NAN_LOSS | TD__INF_LOSS |
+                                   TD__HUGE_ACTIVATIONS | TD__SATURATED_UNITS | TD__ZERO_GRADIENT |
+                                   TD__EXPLODING_GRADIENT | TD__DEAD_RELU | TD__CONSTANT_OUTPUT);
     poor |= td__loop_fall(c) < LITTLE;
     bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
+    double bias = td__loop_number(c, "biases", "largest");
+    if (bias > BIASED && equal == 0 && ratio == 0) {
+        td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE,
+                                          td__loop_layer(c, "biases"), 1, "biases that start at 0");
+        td__because(s, NULL, 1, bias,
+                    td__say(c, "biases start at up to %.4g in size: %s", bias,
+                            td__loop_names(c, "biases", "names")));
+        return;
+    }
     if ((equal == 0 && ratio == 0) || (zero && !poor)) {
         return;
     }

@@ -1,19 +1,21 @@
 #include "diagnose/loop.h"
 
 #include <math.h>
+#include <string.h>
 
 #define DIFFERENCE 0.3 /* of the neighbours that agree, validation above training */
 #define CHANCE 6.0     /* as of neighbours: three deviations */
 #define FARTHER 1.3    /* neighbours of noisy inputs are farther apart */
 #define WELL 0.85      /* a score with which labels cannot be that bad */
 
-#define FARTHER 1.3 /* neighbours of noisy inputs are farther apart */
-#define LITTLE 0.6  /* that the loss of a loop fell by: some are learnt by heart */
+#define LITTLE 0.6 /* that the loss of a loop fell by: some are learnt by heart */
 #define LITTLE_OF_NEW 0.1
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
-enum { FEW = 32 };
+#define ONE_CLASS 0.8 /* chance, where one class is said of almost all */
+
+enum { FEW = 32, MANY = 100 };
 
 /* Validation examples that the model takes for other classes, each class for one other. */
 static bool find_other_names(td__case *c) {
@@ -40,9 +42,38 @@ static bool is_above(double share, double chance, double examples) {
     return share > chance + DEVIATIONS * sqrt(chance * (1 - chance) / fmax(examples, 1));
 }
 
+/* One class in all that was seen. Where outputs do not come from a layer directly, places may be labels: the first of several
+ * candidates is the right one. */
+static bool find_same(td__case *c) {
+    const char *loss = td__loop_text(c, "head", "loss");
+    const char *activation = td__loop_text(c, "head", "activation");
+    double value = td__loop_number(c, "target", "maximum");
+    bool classes = strstr(loss, "cross") || !strcmp(loss, "nll_loss");
+    bool whole = td__loop_number(c, "classes", "count") == 1 || td__loop_is(c, "target", "all");
+    if (!classes || !whole || td__loop_number(c, "target", "minimum") != value ||
+        !strcmp(activation, "other") || td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, NULL, 1, "labels that were not overwritten, of all classes");
+    td__because(s, "label", 1, value, td__say(c, "every label that was seen is %.4g", value));
+    return true;
+}
+
+/* What training learnt says nothing about other examples: what is right among those is what is right by chance, with classes
+ * as often as they are there and are said. */
+static bool carries_nothing(const td__case *c) {
+    static const char fact[] = "said_of_validation";
+    double examples = td__loop_number(c, fact, "examples");
+    double expected = td__loop_number(c, fact, "expected");
+    return examples >= MANY && td__loop_number(c, "labels", "again") > 0 && expected < ONE_CLASS &&
+           td__loop_fall(c) > LITTLE_OF_NEW &&
+           !is_above(td__loop_number(c, fact, "right"), expected, examples);
+}
+
 /* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
-    if (find_other_names(c)) {
+    if (find_other_names(c) || find_same(c)) {
         return;
     }
     double same = td__loop_number(c, "neighbours", "same"),
@@ -62,11 +93,24 @@ static void find_bad_labels_in_loop(td__case *c) {
     bool none = examples > 0 && !is_above(same, chance, examples) &&
                 !is_above(own, most, examples) &&
                 (td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP));
-    if ((!apart && !none) || td__loop_is_adversarial(c)) {
+    bool nothing = carries_nothing(c) && !(examples > 0 && is_above(same, chance, examples));
+    if ((!apart && !none && !nothing) || td__loop_is_adversarial(c)) {
         return;
     }
     td__suspicion *s =
         td__loop_error(c, TD_LIKELY, NULL, 1, "check that each label belongs to its example");
+    if (nothing) {
+        td__because(
+            s, NULL, 0, td__loop_number(c, "said_of_validation", "right"),
+            td__say(c,
+                    "the loss of training falls, and %.0f %% of the validation examples are "
+                    "right; by chance that is %.0f %%",
+                    100 * td__loop_number(c, "said_of_validation", "right"),
+                    100 * td__loop_number(c, "said_of_validation", "expected")));
+    }
+    if (examples == 0) {
+        return;
+    }
     td__because(s, NULL, 1, same,
                 td__say(c,
                         "the nearest neighbour of a training example has its class in %.0f %% of "

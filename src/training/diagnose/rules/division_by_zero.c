@@ -1,9 +1,30 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Functions that are infinite somewhere: a quotient, a logarithm, a root whose gradient is a quotient. */
+static void find_division_by_zero_in_loop(td__case *c) {
+    const char *operation = td__loop_operation(c);
+    if (!operation || (!td__loop_is_division(c) && !td__loop_is_singular(c))) {
+        return;
+    }
+    const td__origin *origin = td__loop_origin(c);
+    bool first = td__loop_number(c, "nonfinite", "updates") == 0;
+    td__suspicion *s = td__loop_error(c, first ? TD_SURE : TD_LIKELY, origin ? origin->where : NULL,
+                                      (int64_t)td__loop_number(c, "nonfinite", "since"),
+                                      "add a small number where it may be 0, or clamp it");
+    td__because(s, NULL, origin ? origin->step : 0, NAN, operation);
+    if (s) {
+        s->origin = origin;
+    }
+}
+
 static void find_division_by_zero(td__case *c) {
+    if (c->loop) {
+        find_division_by_zero_in_loop(c);
+        return;
+    }
     const td__origin *origin = &c->baseline.origin;
     if (!c->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
         !isnan(origin->loss)) {
@@ -23,15 +44,17 @@ static void find_division_by_zero(td__case *c) {
 }
 
 const td__rule td__rule_division_by_zero = {
-    .info = {.name = "division_by_zero",
-             .meaning = "a normalisation divides by (almost) zero",
-             .reads = "the loss and the outputs of the step whose loss was NaN",
-             .statistic = "whether all outputs are finite",
-             .threshold = "a NaN that is made in the loss",
-             .remedy = "an activation that is never 0 everywhere"},
+    .info =
+        {.name = "division_by_zero",
+         .meaning = "a normalisation divides by (almost) zero",
+         .reads =
+             "the loss and the outputs of the step whose loss was NaN; of a loop, the loss's graph",
+         .statistic = "whether all outputs are finite; of a loop, the operation that made the NaN",
+         .threshold = "a NaN that is made in the loss",
+         .remedy = "an activation that is never 0 everywhere"},
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
-    .needs = TD__NEEDS_REPEAT,
+    .needs = TD__NEEDS_REPEAT | TD__NEEDS_LOOP,
     .find = find_division_by_zero,
     .after = true,
 };

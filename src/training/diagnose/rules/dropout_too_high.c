@@ -1,9 +1,29 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #define HIGH 0.7
-#define FEW 3.0 /* units that are left in the mean */
+#define VERY_HIGH 0.85 /* of a loop, where no trial can tell */
+#define LITTLE 0.1     /* that the loss of a loop fell by */
+#define FEW 3.0        /* units that are left in the mean */
+
+static void find_dropout_too_high_in_loop(td__case *c) {
+    double rate = td__loop_number(c, "dropping", "rate");
+    bool poor =
+        td__has_any(c, TD__PLATEAU | TD__LOSS_FLOOR | TD__OSCILLATION) || td__loop_fall(c) < LITTLE;
+    if (rate < HIGH) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(c, poor && rate >= VERY_HIGH ? TD_LIKELY : TD_MAYBE, NULL, 1,
+                                      "a rate of 0.2");
+    td__because(s, NULL, 1, rate,
+                td__say(c, "dropout removes %.0f %% of what it gets: %s", 100 * rate,
+                        td__loop_names(c, "dropping", "names")));
+}
 
 static void find_dropout_too_high(td__case *c) {
+    if (c->loop) {
+        find_dropout_too_high_in_loop(c);
+        return;
+    }
     td__suspicion *s = NULL;
     if (!c->known) {
         return;
@@ -35,6 +55,6 @@ const td__rule td__rule_dropout_too_high = {
     .title = "dropout too high",
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
-    .needs = TD__NEEDS_EXPERIMENT,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_dropout_too_high,
 };

@@ -15,7 +15,7 @@ static void find_learning_rate_too_high_in_loop(td__case *c) {
     bool summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum") &&
                   !strcmp(td__loop_text(c, "optimizer", "kind"), "SGD");
     bool blown = !strcmp(td__loop_text(c, "nonfinite", "what"), "weights") &&
-                 td__loop_number(c, "nonfinite", "updates") > 0;
+                 td__loop_number(c, "nonfinite", "updates") > 0 && !td__loop_is_singular(c);
     bool poor = td__has_any(c, TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION |
                                    TD__DEAD_RELU | TD__PLATEAU | TD__EXPLODING_GRADIENT |
                                    TD__LOSS_FLOOR | TD__ZERO_GRADIENT);

@@ -19,7 +19,7 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
         return;
     }
     td__suspicion *s =
-        td__loop_error(c, TD_LIKELY, NULL, 1,
+        td__loop_error(c, td__loop_knows(c) ? TD_MAYBE : TD_LIKELY, NULL, 1,
                        divided ? td__say(c, "the loss without the division by %.4g", divisor)
                                : td__say(c, "lr=%.3g (from %.3g)", 100 * rate, rate));
     td__because(

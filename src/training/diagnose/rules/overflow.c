@@ -1,9 +1,35 @@
-#include "diagnose/rule.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 #include <string.h>
 
+/* What a layer puts out after updates, or a loss of it, may have grown with them: that is the learning rate's.
+ * A scaled loss may overflow: its scale is made smaller then. */
+static void find_overflow_in_loop(td__case *c) {
+    bool first = td__loop_number(c, "nonfinite", "updates") == 0;
+    bool is_loss = td__loop_is(c, "nonfinite", "is_loss");
+    bool grown = !first && (is_loss || td__loop_is(c, "nonfinite", "is_layer"));
+    const char *operation = td__loop_operation(c);
+    if (strcmp(td__loop_text(c, "nonfinite", "what"), "pass") != 0 || !operation || grown ||
+        td__loop_is_division(c) || (is_loss && td__loop_has(c, "scaler"))) {
+        return;
+    }
+    const td__origin *origin = td__loop_origin(c);
+    td__suspicion *s = td__loop_error(
+        c, first ? TD_SURE : TD_LIKELY, origin ? origin->where : NULL,
+        (int64_t)td__loop_number(c, "nonfinite", "since"),
+        "inputs of variance 1, smaller initial weights, a function that does not grow as fast");
+    td__because(s, NULL, (int64_t)td__loop_number(c, "nonfinite", "since"), NAN, operation);
+    if (s) {
+        s->origin = origin;
+    }
+}
+
 static void find_overflow(td__case *c) {
+    if (c->loop) {
+        find_overflow_in_loop(c);
+        return;
+    }
     const td__origin *origin = &c->baseline.origin;
     if (!c->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
         origin->layer < 0) {
@@ -43,7 +69,7 @@ const td__rule td__rule_overflow = {
              .remedy = "scaled inputs, another activation"},
     .title = "overflow",
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS,
-    .needs = TD__NEEDS_REPEAT,
+    .needs = TD__NEEDS_REPEAT | TD__NEEDS_LOOP,
     .find = find_overflow,
     .after = true,
 };

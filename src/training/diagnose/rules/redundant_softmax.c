@@ -9,6 +9,12 @@ static void find_redundant_softmax_in_loop(td__case *c) {
     const char *activation = td__loop_text(c, "head", "activation");
     bool squashed = !strcmp(activation, "softmax") || !strcmp(activation, "sigmoid");
     bool binary = !strcmp(loss, "binary_cross_entropy_with_logits");
+    if (td__loop_is(c, "head", "is_twice")) {
+        td__suspicion *s =
+            td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1, "softmax once, not twice");
+        td__because(s, NULL, 1, 0, "softmax is applied to what has been through softmax already");
+        return;
+    }
     if (!squashed || (!binary && strcmp(loss, "cross_entropy") != 0)) {
         return;
     }

@@ -1,13 +1,44 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The last layer starts by putting out numbers around 1. What lies fifty times farther takes as many
  * more steps to reach, and its squared error a rate 2500 times smaller. */
 #define FAR 50.0
 #define NARROW 0.02
+#define MISSED 0.2 /* of the targets' size, that outputs are away from them at the end */
+
+/* A loop whose outputs do not get near their targets in the steps there are. */
+static void find_unscaled_targets_in_loop(td__case *c) {
+    double size = td__loop_number(c, "target", "size");
+    const char *loss = td__loop_text(c, "head", "loss");
+    bool squared = !strcmp(loss, "mse_loss"),
+         summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum");
+    bool values = squared || !strcmp(loss, "l1_loss") || !strcmp(loss, "huber_loss") ||
+                  !strcmp(loss, "smooth_l1_loss");
+    double last = td__series_mean(td__loss_of(c->history), 0.9, 1);
+    double away = squared ? sqrt(last) : last;
+    if (!values || summed || size < FAR || !(away > MISSED * size)) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, td__loop_head_layer(c), 1, "targets of mean 0 and variance 1");
+    td__because(
+        s, "label", 1, size,
+        td__say(c,
+                "targets go from %.4g to %.4g (root mean square %.3g), and outputs are %.3g "
+                "away from them at the end",
+                td__loop_number(c, "target", "minimum"), td__loop_number(c, "target", "maximum"),
+                size, away));
+}
 
 static void find_unscaled_targets(td__case *c) {
+    if (c->loop) {
+        find_unscaled_targets_in_loop(c);
+        return;
+    }
     const td__column *labels = &c->facts.labels.all;
     if (!c->known || c->facts.task.kind != TD__TASK_VALUES || c->layers.last < 0 ||
         c->experiment->train.objective.target == TD__TARGET_INPUT) {
@@ -49,6 +80,6 @@ const td__rule td__rule_unscaled_targets = {
                 TD__SATURATED_UNITS | TD__HUGE_ACTIVATIONS | TD__CONSTANT_OUTPUT |
                 TD__ZERO_GRADIENT,
     .one_output = true,
-    .needs = TD__NEEDS_EXPERIMENT,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_unscaled_targets,
 };
