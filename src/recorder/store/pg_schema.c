@@ -117,11 +117,7 @@ static const char make_runs[] =
     " since_step bigint, confidence text, severity text, symptoms text, evidence text, remedy text,"
     " origin text, PRIMARY KEY(run, id))" PARTITIONED "CREATE TABLE tapedeck.state(" OF_RUN
     ", kind text, digest bigint NOT NULL,"
-    " PRIMARY KEY(run, kind))" PARTITIONED "CREATE TABLE tapedeck.file(" OF_RUN
-    ", path text, size bigint NOT NULL, PRIMARY KEY(run, path))" PARTITIONED
-    "CREATE TABLE tapedeck.file_piece(run bigint NOT NULL, path text, number integer, bytes bytea,"
-    " PRIMARY KEY(run, path, number),"
-    " FOREIGN KEY (run, path) REFERENCES tapedeck.file ON DELETE CASCADE)" PARTITIONED;
+    " PRIMARY KEY(run, kind))" PARTITIONED;
 
 static const char make_series[] =
     SERIES("scalar", "min float8, max float8, mean float8, value float8[] NOT NULL") SERIES(
@@ -140,7 +136,7 @@ static const char make_series[] =
 static const char make_partitions[] =
     "DO $$ DECLARE t text; i integer; BEGIN"
     " FOREACH t IN ARRAY ARRAY['signal', 'note', 'summary', 'tensor_series', 'replayed', 'event',"
-    " 'finding', 'state', 'file', 'file_piece', 'scalar_chunk', 'stats_chunk', 'histogram_chunk',"
+    " 'finding', 'state', 'scalar_chunk', 'stats_chunk', 'histogram_chunk',"
     " 'hash_chunk', 'text_chunk', 'example_chunk', 'step_chunk'] LOOP FOR i IN 0..7 LOOP"
     " EXECUTE format('CREATE TABLE tapedeck.%I PARTITION OF tapedeck.%I FOR VALUES WITH"
     " (MODULUS 8, REMAINDER %s)', t || '_' || i, t, i);"
