@@ -144,7 +144,8 @@ static int diagnose_run(const char *run, const settings *s, bool several) {
         print_diagnosis(diagnosis, terminal_has_colour(stdout));
     }
     int status = count_certain(diagnosis) ? EXIT_BAD : EXIT_GOOD;
-    if (!s->no_keep && td_diagnosis_keep(diagnosis, run, &error) && error.status != TD_NOT_FOUND) {
+    if (!s->no_keep && td_diagnosis_keep(diagnosis, run, &error) && error.status != TD_NOT_FOUND &&
+        error.status != TD_UNSUPPORTED) { /* of a database */
         note(error.text);
     }
     if (s->fix && td_diagnosis_fix(diagnosis, &error)) {

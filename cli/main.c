@@ -11,12 +11,12 @@
 
 /* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
-    &command_demo,    &command_init,    &command_check,   &command_train,    &command_replay,
-    &command_runs,    &command_show,    &command_view,    &command_diagnose, &command_compare,
-    &command_diff,    &command_origin,  &command_report,  &command_tag,      &command_note,
-    &command_rename,  &command_rm,      &command_export,  &command_push,     &command_sql,
-    &command_assert,  &command_mcp,     &command_predict, &command_evaluate, &command_gradients,
-    &command_inspect, &command_weights, &command_list,
+    &command_demo,      &command_init,    &command_check,   &command_train,    &command_replay,
+    &command_runs,      &command_show,    &command_view,    &command_diagnose, &command_compare,
+    &command_diff,      &command_origin,  &command_report,  &command_tag,      &command_note,
+    &command_rename,    &command_rm,      &command_export,  &command_push,     &command_pull,
+    &command_sql,       &command_assert,  &command_mcp,     &command_predict,  &command_evaluate,
+    &command_gradients, &command_inspect, &command_weights, &command_list,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -166,6 +166,9 @@ static int run_command(int count, char **arguments) {
 int main(int count, char **arguments) {
     if (!guard_streams()) {
         return EXIT_BAD;
+    }
+    for (int i = 1; i < count; i++) { /* everybody can read a program's arguments */
+        (void)td_url_hide_password(arguments[i]);
     }
     if (count < 2) {
         print_help(stderr);

@@ -4,15 +4,16 @@
 #include "reading.h"
 
 static const char help[] =
-    "tapedeck push RUN TARGET [--what GLOBS] [--steps A..B] [--json]\n"
+    "tapedeck push RUN... TARGET [--what GLOBS] [--steps A..B] [--json]\n"
     "\n"
-    "Writes a run where another program looks for its own. RUN is whatever `tapedeck show` takes.\n"
+    "Writes runs where another program looks for its own. RUN is whatever `tapedeck show` takes.\n"
     "\n"
     "  TARGET  mlflow:FOLDER         a new run of MLflow's file store (mlruns): metrics, settings, "
     "tags\n"
     "          wandb-offline:FOLDER  a new offline-run-… that `wandb sync` sends: metrics, texts,\n"
     "                                histograms, settings\n"
     "          tensorboard:FOLDER    an event file in FOLDER/NAME\n"
+    "          postgresql://HOST/DB  a team's database; what it has already is not sent again\n"
     "\n"
     "  --what GLOBS    only these signals: 'loss,*.error'\n"
     "  --steps A..B    only these steps (A.. and ..B too)\n"
@@ -20,14 +21,40 @@ static const char help[] =
     "\n"
     "Records of forms that the target cannot hold are counted and left out. Nothing is "
     "overwritten,\n"
-    "and no server is written to: `mlflow server` and `wandb sync` take the folders.\n"
+    "and no server of MLflow or wandb is written to: `mlflow server` and `wandb sync` take the "
+    "folders.\n"
     "\n"
     "Examples\n"
     "  tapedeck push runs/demo mlflow:mlruns\n"
-    "  tapedeck push runs/demo wandb-offline:wandb --what '*loss,*accuracy'\n";
+    "  tapedeck push runs/demo wandb-offline:wandb --what '*loss,*accuracy'\n"
+    "  tapedeck push runs/* postgresql://db.example.org/runs\n";
 
 static void report_problem(void *user, const char *text) {
     *(int *)user = fail(EXIT_BAD, "%s", text);
+}
+
+static int push_one(const char *run, const char *target, const td_export_options *e, bool json) {
+    static td_exported done;
+    td_error error = {0};
+    done = (td_exported){.size = sizeof done};
+    td_status status = td_run_push(run, target, e, &done, &error);
+    if (status) {
+        return status == TD_INVALID ? misuse(&command_push, "%s", error.text)
+                                    : fail(status_of(status), "%s", error.text);
+    }
+    if (json) {
+        (void)fputs("{\"out\": ", stdout);
+        print_json_text(done.out);
+        printf(", \"records\": %lld, \"left_out\": %lld}\n", (long long)done.written,
+               (long long)done.left_out);
+        return EXIT_GOOD;
+    }
+    printf("%s: %lld records", done.out, (long long)done.written);
+    if (done.left_out) {
+        printf("; of forms that it cannot hold, left out: %lld", (long long)done.left_out);
+    }
+    putchar('\n');
+    return EXIT_GOOD;
 }
 
 static int run_push(int count, char **arguments) {
@@ -42,38 +69,25 @@ static int run_push(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count != 2) {
+    if (count < 2) {
         return misuse(&command_push, "expected RUN and TARGET");
     }
     if (steps && !parse_steps(steps, &e.first_step, &e.last_step)) {
         return misuse(&command_push, "--steps is A..B, A.., ..B or a number");
     }
-    td_error error = {0};
-    static td_exported done;
-    done.size = sizeof done;
-    td_status status = td_run_push(arguments[0], arguments[1], &e, &done, &error);
-    if (status) {
-        return status == TD_INVALID ? misuse(&command_push, "%s", error.text)
-                                    : fail(status_of(status), "%s", error.text);
+    for (int i = 0; i < count - 1; i++) {
+        int status = push_one(arguments[i], arguments[count - 1], &e, json);
+        if (status == EXIT_USAGE) {
+            return status;
+        }
+        outcome = status ? status : outcome;
     }
-    if (json) {
-        (void)fputs("{\"out\": ", stdout);
-        print_json_text(done.out);
-        printf(", \"records\": %lld, \"left_out\": %lld}\n", (long long)done.written,
-               (long long)done.left_out);
-        return outcome;
-    }
-    printf("%s: %lld records", done.out, (long long)done.written);
-    if (done.left_out) {
-        printf("; of forms that it cannot hold, left out: %lld", (long long)done.left_out);
-    }
-    putchar('\n');
     return outcome;
 }
 
 const command command_push = {
     .name = "push",
-    .summary = "a run to MLflow, wandb or TensorBoard",
+    .summary = "runs to a team's database, MLflow, wandb or TensorBoard",
     .help = help,
     .run = run_push,
 };

@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 static const char help[] =
-    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open] [--write] [--token-file FILE]\n"
+    "tapedeck view [FOLDER | URL] [--port N] [--host H] [--no-open] [--write] [--token-file "
+    "FILE]\n"
     "\n"
     "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
     "a\n"
     "browser, live while they train. Prints the page's address, opens it, and serves until "
     "Ctrl-C.\n"
+    "\n"
+    "With the URL of a team's database (postgresql://…, or --store URL), the runs in it.\n"
     "\n"
     "The page is for you alone: it is at 127.0.0.1, and answers only with the token that its "
     "address\n"
@@ -112,10 +115,11 @@ static int serve_folder(const char *folder, const td_viewer_options *options, bo
 }
 
 static int run_view(int count, char **arguments) {
-    const char *port = NULL;
+    const char *port = NULL, *store = NULL;
     td_viewer_options options = {.size = sizeof options};
     bool no_open = false;
     const option table[] = {{.name = "port", .text = &port},
+                            {.name = "store", .text = &store},
                             {.name = "host", .text = &options.host},
                             {.name = "no-open", .flag = &no_open},
                             {.name = "write", .flag = &options.write},
@@ -124,7 +128,7 @@ static int run_view(int count, char **arguments) {
         return EXIT_USAGE;
     }
     int64_t number = 0;
-    if (count > 1) {
+    if (count + (store != NULL) > 1) {
         return misuse(&command_view, "expected one FOLDER");
     }
     bool any_port = port && strcmp(port, "0") == 0;
@@ -138,7 +142,7 @@ static int run_view(int count, char **arguments) {
         program[length] = 0;
         options.program = program;
     }
-    return serve_folder(count ? arguments[0] : "runs", &options, !no_open);
+    return serve_folder(store ? store : count ? arguments[0] : "runs", &options, !no_open);
 }
 
 const command command_view = {

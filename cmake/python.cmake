@@ -44,6 +44,7 @@ foreach(file IN LISTS python_files)
     file(CREATE_LINK ${file} ${CMAKE_BINARY_DIR}/python/tapedeck/${name} SYMBOLIC)
 endforeach()
 
+td_plugins_beside(${CMAKE_BINARY_DIR}/python/tapedeck python_native)
 if(SKBUILD)
     # The program, whole: a wheel has no place for a library that it would find.
     file(GLOB program_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.c)

@@ -225,9 +225,10 @@ typedef struct td_sink_options {
      * nobody listens. */
     void (*say)(void *listener, const td_error *problem);
     void *listener;
-    int64_t *held; /* NULL, or where the sink counts the records that it has taken and that are
+    int64_t *held;     /* NULL, or where the sink counts the records that it has taken and that are
                          * not in its files yet: what is left there after close is lost. The
                          * caller's, zero at first, the sink's until close returns */
+    const char *store; /* as in td_deck_options */
 } td_sink_options;
 
 /* How a sink is written. open is called by the thread that opens the deck or adds a track, all
@@ -339,6 +340,10 @@ typedef struct td_deck_options {
      * attempts FOLDER/attempt-2/rank-00000, …), one folder for each process of a launch. Processes do
      * not wait for each other. td_run_open of FOLDER reads them as one run. */
     const td_rank *rank;
+    /* The URL of a database (docs/team.md) that the run is sent to while it is written; NULL: none. The folder comes
+     * first, and has everything whether the database can be reached or not. td_deck_close waits up to half a minute, or
+     * the environment's TAPEDECK_STORE_WAIT seconds, for what has not been sent. */
+    const char *store;
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never

@@ -262,6 +262,10 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
                                                     const td_run_finding *findings, size_t count,
                                                     td_error *error);
 
+/* The folder that has the run's tensors and other files: its own, also of a run in a database that this machine wrote.
+ * TD_NOT_FOUND when they are on another machine, or out is too small. */
+TD_API TD_NODISCARD td_status td_run_files(td_run *run, char *out, size_t size, td_error *error);
+
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
 typedef struct td_compare_options {
@@ -392,12 +396,17 @@ typedef struct td_exported {
  * when out is taken, TD_NOT_FOUND when there is no run. */
 TD_API TD_NODISCARD td_status td_run_export(const char *from, const td_export_options *options,
                                             td_exported *exported, td_error *error);
-/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-offline:FOLDER" or
- * "tensorboard:FOLDER". Of options only what, steps and problem count; it may be NULL, and so may exported. TD_INVALID
+/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-offline:FOLDER",
+ * "tensorboard:FOLDER", or the URL of a database (postgresql://…, docs/team.md), which gets all of the run, and what it
+ * has already is left as it is: exported->out is then URL#NAME. Of options only what, steps and problem count; it may be NULL, and so may exported. TD_INVALID
  * for another target. */
 TD_API TD_NODISCARD td_status td_run_push(const char *run, const char *to,
                                           const td_export_options *options, td_exported *exported,
                                           td_error *error);
+/* Copies a run of a database (from: URL#NAME) into a folder, which must be new; NULL: NAME here. Tensors and files are
+ * not in the database and do not come along. exported may be NULL. */
+TD_API TD_NODISCARD td_status td_run_pull(const char *from, const char *folder,
+                                          td_exported *exported, td_error *error);
 
 #ifdef __cplusplus
 }

@@ -56,7 +56,7 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
                                "overhead",   "seed",       "stop_on_error", "exact_folder",
                                "resume",     "busy_cores", "environment",   "system_seconds",
                                "diff_bytes", "rank",       "world",         "mesh",
-                               NULL};
+                               "store",      NULL};
     td_deck_options options = {.size = sizeof options};
     PyObject *path;
     const char *policy = "block";
@@ -68,9 +68,9 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
     long long diff = 0, rank = 0, world = 0;
     const char *mesh = NULL;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "O&|sLLdKppLLpdLLLz", keywords, PyUnicode_FSConverter, &path, &policy,
-            &queue, &history, &options.overhead, &seed, &stop, &exact, &resume, &cores,
-            &environment, &options.system_seconds, &diff, &rank, &world, &mesh)) {
+            arguments, names, "O&|sLLdKppLLpdLLLzz", keywords, PyUnicode_FSConverter, &path,
+            &policy, &queue, &history, &options.overhead, &seed, &stop, &exact, &resume, &cores,
+            &environment, &options.system_seconds, &diff, &rank, &world, &mesh, &options.store)) {
         return NULL;
     }
     deck_object *self = NULL;

@@ -50,6 +50,19 @@ static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *name
     return (PyObject *)self;
 }
 
+static PyObject *run_files(PyObject *object, PyObject *unused) {
+    (void)unused;
+    char folder[4096];
+    td_error error = {0};
+    td_run *run = tdpy_run_opened(object);
+    if (!run) {
+        return NULL;
+    }
+    return td_run_files(run, folder, sizeof folder, &error) == TD_OK
+               ? PyUnicode_DecodeFSDefault(folder)
+               : tdpy_raise(&error);
+}
+
 static PyObject *run_close(PyObject *object, PyObject *unused) {
     (void)unused;
     td_run_close(((run_object *)object)->run);
@@ -521,6 +534,7 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
 bool tdpy_run_add(PyObject *module) {
     static PyMethodDef methods[] = {
         {"about", run_about, METH_NOARGS, "td_run_about"},
+        {"files", run_files, METH_NOARGS, "td_run_files"},
         {"when", run_when, METH_O, "td_run_when: (step, epoch, later steps)"},
         {"refresh", run_refresh, METH_NOARGS, "td_run_refresh"},
         {"problems", run_problems, METH_NOARGS, "td_run_problems"},

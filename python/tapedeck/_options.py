@@ -26,6 +26,7 @@ class DeckOptions(TypedDict, total=False):
     resume: bool | int | str
     discard: bool
     busy_cores: int
+    store: str | None
 
 
 class WatchOptions(DeckOptions, total=False):

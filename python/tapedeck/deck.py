@@ -95,6 +95,8 @@ class Deck:
         diff: bytes that are kept of ``git diff HEAD``; 0 for none.
         console: also record what Python prints to standard output and error, as the texts ``console.output`` and
             ``console.error`` of the step that is open.
+        store: the URL of a team's database, ``postgresql://host/runs``, that the run is sent to while it is written;
+            by default what the variable ``TAPEDECK_STORE`` has. The folder has everything all the same.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Deck:
         system: float = 5.0,
         diff: int = 256 << 10,
         console: bool = False,
+        store: str | None = None,
     ) -> None:
         folder = os.fspath(folder)
         after, self.epoch = _resume.plan(folder, resume, discard)
@@ -129,7 +132,7 @@ class Deck:
             folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
             seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
             environment=environment, system_seconds=system if system > 0 else -1.0, diff_bytes=diff if environment else 0,
-            rank=rank, world=world, mesh=mesh,
+            rank=rank, world=world, mesh=mesh, store=store or os.environ.get("TAPEDECK_STORE") or None,
         )
         self._pid = os.getpid()
         self._metrics = metrics

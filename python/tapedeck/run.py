@@ -202,7 +202,7 @@ class Signal:
             import numpy
         except ImportError:
             return None
-        array = numpy.load(os.path.join(self._run.folder, file), mmap_mode="r")[first:first + len(places)]
+        array = numpy.load(os.path.join(self._run._native.files(), file), mmap_mode="r")[first:first + len(places)]
         return array if len(array) == len(places) and array.dtype.isnative else None
 
     @property
@@ -245,16 +245,16 @@ class Signal:
         import numpy
 
         dtype, shape, data, file, record, _ = content
-        path = os.path.join(self._run.folder, file)
         if file.endswith(".npy"):
-            return numpy.load(path, mmap_mode="r")[record]
+            return numpy.load(os.path.join(self._run._native.files(), file), mmap_mode="r")[record]
         if dtype == "bfloat16":
             return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
         return numpy.frombuffer(data, dtype).reshape(shape)
 
 
 class Run(Mapping[str, Signal]):
-    """A run: a folder that a deck wrote, or a folder of TensorBoard event files written by anybody.
+    """A run: a folder that a deck wrote, or a folder of TensorBoard event files written by anybody; or a run in a team's
+    database, ``postgresql://host/runs#a``.
 
     >>> run = tapedeck.Run("runs/a")
     >>> list(run)

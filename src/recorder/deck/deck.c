@@ -312,6 +312,7 @@ static void release_deck(td_deck *deck) {
         close(deck->folder_lock);
     }
     td__free(deck->folder);
+    td__free(deck->store);
     td__free(deck);
 }
 
@@ -429,6 +430,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .say = report_sink_problem,
         .listener = outlet,
         .held = &outlet->held,
+        .store = deck->store,
     };
     td_sink *sink = NULL;
     td_error local = {0};
@@ -652,6 +654,11 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
     }
     deck->folder_lock = -1;
     set_options(deck, &full);
+    if (full.store && !(deck->store = td__strdup(full.store))) {
+        td_error_set(error, TD_MEMORY, "out of memory for a deck");
+        release_deck(deck);
+        return NULL;
+    }
     if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
         take_folder(folder ? folder : "", &full, deck, error) != TD_OK) {
         release_deck(deck);

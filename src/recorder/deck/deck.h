@@ -129,6 +129,7 @@ struct td_deck {
     uint64_t seed;
     bool stop_on_error;
     bool index;         /* sinks that take every record get it */
+    char *store;        /* the URL of a database, for the sink that sends to it; NULL: none */
     FILE *stream;       /* for sinks that print; NULL: stdout */
     int64_t resume;     /* the last step that the run's files keep; 0: a new run */
     bool core_to_spare; /* for passes over tensors by the writer */

@@ -132,9 +132,11 @@ static void give_command(td__fact_function *each, void *user) {
     if (length > 0) {
         td__hide_in_words(text, (size_t)length);
     }
-    for (ssize_t at = 0; at < length; at += (ssize_t)strlen(text + at) + 1) {
+    for (ssize_t next, at = 0; at < length; at = next) {
+        next = at + (ssize_t)strlen(text + at) + 1;
         static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                     "_-./=:,+@%";
+        (void)td_url_hide_password(text + at);
         const char *word = text + at;
         bool quoted = !*word || word[strspn(word, plain)] != 0;
         used += (size_t)sprintf(shown + used, "%s%s", at ? " " : "", quoted ? "'" : ""); // NOLINT

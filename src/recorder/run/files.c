@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +30,15 @@ static bool leads_up(const char *path) {
 }
 
 /* -1 on failure. Names that lead out of the folder are none of a run's. */
-static int open_in(const td_run *run, const char *file, int64_t *size, td_error *error) {
+static int open_in(td_run *run, const char *file, int64_t *size, td_error *error) {
     char path[PATH_ROOM];
     struct stat about;
     bool inside = *file && *file != '/' && !leads_up(file);
-    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->folder, file) >= sizeof path) {
+    char there[PATH_ROOM];
+    if (inside && td_run_files(run, there, sizeof there, error)) {
+        return -1;
+    }
+    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", there, file) >= sizeof path) {
         td_error_set(error, TD_INVALID, "%s is no file of the run", file);
         return -1;
     }
@@ -200,19 +203,4 @@ td_status td__run_load_picture(td_run *run, const char *file, int64_t block, siz
     close(opened);
     *size = (size_t)bytes;
     return status;
-}
-
-/* nftw has no argument for its function. */
-static _Thread_local int64_t bytes_found;
-
-static int add_bytes(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)path, (void)place;
-    bytes_found += kind == FTW_F ? about->st_size : 0;
-    return 0;
-}
-
-int64_t td__folder_bytes(const char *folder) {
-    bytes_found = 0;
-    (void)nftw(folder, add_bytes, 16, FTW_PHYS);
-    return bytes_found;
 }

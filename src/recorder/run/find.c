@@ -1,5 +1,6 @@
 /* Finding runs below a folder. */
 #include "base/memory.h"
+#include "base/url.h"
 #include "run/events.h"
 #include "run/foreign.h"
 #include "run/ranks.h"
@@ -113,6 +114,9 @@ static td_status note_run(void *user, const char *folder, td_error *error) {
 }
 
 td_status td_runs_find(const char *folder, td_folder_function *each, void *user, td_error *error) {
+    if (td__url_is(folder)) {
+        return td__remote_find(folder, each, user, error);
+    }
     level top = {0};
     struct stat about;
     bool file = stat(folder, &about) != 0 || S_ISREG(about.st_mode);

@@ -1,4 +1,5 @@
 /* The deck's events of a run, and the findings of its diagnosis. */
+#include "base/url.h"
 #include "run/ranks.h"
 #include "run/run.h"
 #include "store/writer.h"
@@ -71,6 +72,9 @@ static td_status open_writer(const char *folder, td__writer *writer, td_error *e
 
 td_status td_run_write_note(const char *folder, const char *key, const char *value,
                             td_error *error) {
+    if (td__url_is(folder)) {
+        return td__pg_remark(folder, key, value, error);
+    }
     td__writer writer;
     td_status status = open_writer(folder, &writer, error);
     if (status) {

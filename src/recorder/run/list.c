@@ -2,6 +2,7 @@
  * so that neither its steps nor its signals need to be read. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/url.h"
 #include "run/run.h"
 
 #include <string.h>
@@ -104,14 +105,23 @@ static td_status look_into(td_run *run, main_metrics *metrics, td_error *error) 
     return status;
 }
 
-static td_status list_run(void *user, const char *folder, td_error *error) {
-    const listing *l = user;
+/* store: the run's, taken over; NULL: it is to be opened. */
+static td_status list_one(const listing *l, const char *folder, td__store *store, td_error *error) {
     td_error reason = {0};
     main_metrics metrics = {.count = 0};
     td_run_info info = {.size = sizeof info, .folder = folder};
     td_run_summary summary = {.info = &info, .metrics = metrics.items};
     td_run *run = td__run_begin(folder, &reason);
-    td_status status = run ? look_into(run, &metrics, &reason) : reason.status;
+    td_status status = run ? TD_OK : reason.status;
+    if (run && store) {
+        run->store = store;
+        status = sum_up_quickly(run, &metrics, &reason);
+    } else if (run) {
+        status = look_into(run, &metrics, &reason);
+    }
+    if (!run) {
+        td__store_close(store);
+    }
     if (status) { /* it is reported, and the others are listed */
         summary.error = reason.text;
     } else {
@@ -125,6 +135,32 @@ static td_status list_run(void *user, const char *folder, td_error *error) {
     return status;
 }
 
+static td_status list_run(void *user, const char *folder, td_error *error) {
+    return list_one(user, folder, NULL, error);
+}
+
+static td_status list_remote(const listing *l, const char *url, td_error *error) {
+    enum { WITH_SUMMARIES = 2 };
+    td__listing *all = NULL;
+    td_status status = td__listing_open(url, true, &all, error);
+    size_t count = status ? 0 : td__listing_count(all);
+    for (size_t i = 0; i < count && !status; i++) {
+        td__store *store = NULL;
+        if (td__listing_part_count(all, i) == 0) {
+            status = td__listing_store(all, i, &store, error);
+        }
+        if (store && store->version < WITH_SUMMARIES) {
+            td__store_close(store);
+            store = NULL;
+        }
+        status = status ? status : list_one(l, td__listing_place(all, i), store, error);
+    }
+    td__listing_close(all);
+    return status;
+}
+
 td_status td_runs_list(const char *folder, td_summary_function *each, void *user, td_error *error) {
-    return td_runs_find(folder, list_run, &(listing){each, user}, error);
+    listing l = {each, user};
+    return td__url_is(folder) ? list_remote(&l, folder, error)
+                              : td_runs_find(folder, list_run, &l, error);
 }

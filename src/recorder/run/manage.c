@@ -1,6 +1,7 @@
 /* Runs as folders: renamed and removed. Neither is done to a run that a process writes, nor to what another
  * program wrote. */
 #include "base/memory.h"
+#include "base/url.h"
 #include "deck/folder.h"
 #include "run/ranks.h"
 #include "run/run.h"
@@ -62,6 +63,9 @@ td_status td_run_remove(const char *path, td_error *error) {
     td_error own = {0};
     error = error ? error : &own;
     char *folder = NULL, *aside = NULL, name[64];
+    if (td__url_is(path)) {
+        return td__pg_remove(path, error);
+    }
     td_status status = find_folder(path, &folder, error);
     /* A half removed run must not be listed, so it is hidden first. */
     (void)snprintf(name, sizeof name, ".removed-%ld", (long)getpid());
@@ -125,6 +129,10 @@ td_status td_run_rename(const char *path, const char *name, td_error *error) {
             "'%.40s' cannot be the name of a run: a name has 1 to %d bytes, no slash, "
             "and does not begin with a dot",
             name, MAX_NAME);
+    }
+    if (td__url_is(path)) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s: a run in a database keeps the name that it was sent with", path);
     }
     char *folder = NULL, *target = NULL, *beside = NULL;
     td_status status = find_folder(path, &folder, error);

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,8 +14,12 @@
 static const struct {
     const char *scheme;
     td_status (*push)(td__push *push, td_error *error); /* NULL: an export */
-} targets[] = {
-    {"mlflow:", td__push_mlflow}, {"wandb-offline:", td__push_wandb}, {"tensorboard:", NULL}};
+    bool url;                                           /* all of it names the target */
+} targets[] = {{"mlflow:", td__push_mlflow, false},
+               {"wandb-offline:", td__push_wandb, false},
+               {"tensorboard:", NULL, false},
+               {"postgresql:", td__push_database, true},
+               {"postgres:", td__push_database, true}};
 
 /* ---- What targets use ----------------------------------------------------------------------- */
 
@@ -151,7 +156,7 @@ td_status td_run_push(const char *from, const char *to, const td_export_options 
         if (strncmp(to, targets[i].scheme, length) != 0) {
             continue;
         }
-        push->folder = to + length;
+        push->folder = targets[i].url ? to : to + length;
         push->folder += strncmp(push->folder, "file://", 7) == 0 ? 7 : 0;
         push->problem = full.problem ? full.problem : ignore;
         push->user = full.user;
@@ -161,7 +166,7 @@ td_status td_run_push(const char *from, const char *to, const td_export_options 
                                      .last_step = full.last_step,
                                      .places = true};
         push->done = (td_exported){.size = sizeof push->done, .runs = 1};
-        if (!*push->folder || strstr(push->folder, "://")) {
+        if (!targets[i].url && (!*push->folder || strstr(push->folder, "://"))) {
             status = td_error_set(&local, TD_INVALID,
                                   "%s: a folder is expected after %s; servers are not written to",
                                   to, targets[i].scheme);
@@ -172,12 +177,12 @@ td_status td_run_push(const char *from, const char *to, const td_export_options 
         break;
     }
     if (status && !local.status) {
-        status = td_error_set(&local, status,
-                              status == TD_MEMORY
-                                  ? "out of memory"
-                                  : "%s: expected mlflow:FOLDER, wandb-offline:FOLDER or "
-                                    "tensorboard:FOLDER",
-                              to);
+        status =
+            td_error_set(&local, status,
+                         status == TD_MEMORY ? "out of memory"
+                                             : "%s: expected mlflow:FOLDER, wandb-offline:FOLDER, "
+                                               "tensorboard:FOLDER or the URL of a database",
+                         to);
     }
     if (!status && exported) {
         td__options_give(exported, &push->done, sizeof push->done);

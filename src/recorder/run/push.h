@@ -21,6 +21,8 @@ typedef struct td__push {
 
 td_status td__push_mlflow(td__push *push, td_error *error);
 td_status td__push_wandb(td__push *push, td_error *error);
+/* Sends it to the database whose URL `folder` is. */
+td_status td__push_database(td__push *push, td_error *error);
 
 /* What is left out or changed, in a sentence. */
 void td__push_say(const td__push *push, const char *format, ...) TD_PRINTF(2, 3);

@@ -121,9 +121,8 @@ static td_status add_source(td_run *run, td__ranks_store *store, const char *bel
     td__rank_source made = {.attempt = attempt, .last = INT64_MAX};
     made.rank = rank_of(below);
     (void)snprintf(path, sizeof path, "%s/%s", run->folder, below);
-    if (td__store_read(path, td__run_written_by(path, ended) == TD__LOCK_HOLDER, &made.store,
-                       &damaged, &reason) ||
-        damaged) {
+    bool writing = !run->remote && td__run_written_by(path, ended) == TD__LOCK_HOLDER;
+    if (td__store_read(path, writing, &made.store, &damaged, &reason) || damaged) {
         td__run_problem(&run->problems, "%s: %s", below,
                         damaged ? "its run.db is damaged; some of it is missing" : reason.text);
     }
@@ -177,6 +176,54 @@ static td_status add_sources(td_run *run, td__ranks_store *store, const char *be
     return status;
 }
 
+/* The same of a database, whose parts are listed by their names: ranks, then later attempts. */
+static td_status add_remote_sources(td_run *run, td__ranks_store *store, td_error *error) {
+    char **parts;
+    size_t count = 0;
+    td_status status = td__remote_parts(run->folder, &parts, &count, error);
+    for (int pass = 0; pass < 2 && !status; pass++) {
+        for (size_t i = 0; i < count && !status; i++) {
+            bool later = strncmp(parts[i], "attempt-", 8) == 0;
+            if (later == (pass == 1) && (!run->one_rank || rank_of(parts[i]) == run->rank)) {
+                status = add_source(run, store, parts[i],
+                                    later ? strtoll(parts[i] + 8, NULL, 10) : 1, error);
+            }
+        }
+    }
+    td__remote_free(parts, count);
+    return status;
+}
+
+td_status td__ranks_select_remote(td_run *run, td_error *error) {
+    char *slash = strrchr(run->folder, '/');
+    const char *hash = strchr(run->folder, '#');
+    if (!slash || slash < hash || !is_numbered(slash + 1, "rank-")) {
+        slash = NULL;
+    }
+    int64_t rank = slash ? rank_of(slash + 1) : 0;
+    char **parts;
+    size_t count = 0, having = 0;
+    if (slash) {
+        *slash = 0;
+    }
+    td_status status = td__remote_parts(run->folder, &parts, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        having += rank_of(parts[i]) == rank;
+    }
+    td__remote_free(parts, count);
+    run->ranks = !status && (slash ? having > 1 : count > 0);
+    run->one_rank = slash && run->ranks;
+    run->rank = rank;
+    if (!status && slash && count && !having) {
+        status =
+            td_error_set(error, TD_NOT_FOUND, "%s has no rank %lld", run->folder, (long long)rank);
+    }
+    if (slash && !run->one_rank) {
+        *slash = '/';
+    }
+    return status;
+}
+
 /* The first (or last) step of a source; false when it has none. */
 static bool end_step(td__store *store, bool last, int64_t *step) {
     td__rows *rows =
@@ -213,9 +260,15 @@ td_status td__ranks_open(td_run *run, td__store **opened, td_error *error) {
     store->base.class = &td__ranks_class;
     store->base.version = 1; /* it has no summaries */
     store->one_rank = run->one_rank;
-    td_status status = add_sources(run, store, "", 1, error);
+    td_status status =
+        run->remote ? add_remote_sources(run, store, error) : add_sources(run, store, "", 1, error);
     if (!status && store->count == 0) {
         status = td_error_set(error, TD_FORMAT, "%s: no rank of it can be read", run->folder);
+    }
+    for (size_t i = 0; i < store->count && run->remote; i++) {
+        store->remote.folder = "";
+        store->remote.bytes += store->sources[i].store->remote->bytes;
+        store->base.remote = &store->remote;
     }
     if (!status) {
         replace_attempts(store);
@@ -249,7 +302,8 @@ td_run_state td__ranks_state(td_run *run) {
         char path[PATH_ROOM], noted[32];
         (void)snprintf(path, sizeof path, "%s/%s", run->folder, s->folder);
         read_note(s, "state", noted, sizeof noted);
-        td_run_state state = td__run_state_of(path, noted);
+        td_run_state state =
+            run->remote ? td__run_state_there(s->store, noted) : td__run_state_of(path, noted);
         running |= state == TD_RUN_RUNNING;
         int64_t last;
         (void)end_step(s->store, true, &last);

@@ -32,6 +32,7 @@ typedef struct td__ranks_store {
     size_t signal_count, signal_capacity;
     uint32_t *slots; /* signal number + 1, by hash of the name */
     size_t slot_count, partial_count;
+    td__remote remote;  /* of a database: of all sources */
     bool one_rank;      /* its sources are the attempts of one rank */
     td_run_rank *about; /* of each source, for td_run_rank_at */
 } td__ranks_store;

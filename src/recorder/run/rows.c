@@ -58,7 +58,8 @@ td_status td__run_open_store(td_run *run, td_error *error) {
         return opened;
     }
     char ended[TD__ENDED];
-    bool writing = td__run_written_by(run->folder, ended) == TD__LOCK_HOLDER, damaged = false;
+    bool writing = !run->remote && td__run_written_by(run->folder, ended) == TD__LOCK_HOLDER;
+    bool damaged = false;
     if (run->store && run->shared && writing) {
         return TD_OK; /* sees what is written by itself */
     }

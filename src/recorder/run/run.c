@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 #include "run/events.h"
 #include "run/foreign.h"
 #include "run/ranks.h"
@@ -39,14 +40,17 @@ td_run_state td__run_state_of(const char *folder, const char *noted) {
     return by == TD__PERHAPS ? TD_RUN_RUNNING : TD_RUN_CRASHED;
 }
 
-/* Of a run that another program noted to have ended. */
-static td_run_state foreign_state(const char *noted) {
+td_run_state td__run_state_noted(const char *noted, td_run_state open) {
     for (td_run_state state = TD_RUN_FINISHED; state <= TD_RUN_FAILED; state++) {
         if (strcmp(noted, td_run_state_name(state)) == 0) {
             return state;
         }
     }
-    return TD_RUN_UNKNOWN;
+    return open;
+}
+
+td_run_state td__run_state_there(const td__store *store, const char *noted) {
+    return td__run_state_noted(noted, store->remote->writing ? TD_RUN_RUNNING : TD_RUN_CRASHED);
 }
 
 static double parse_time(const char *text) {
@@ -102,9 +106,11 @@ void td__run_read_info(td_run *run) {
     if (!run->events) {
         (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
     }
-    info->state = run->events  ? foreign_state(f.state)
-                  : run->ranks ? td__ranks_state(run)
-                               : td__run_state_of(run->folder, f.state);
+    info->state = run->events    ? td__run_state_noted(f.state, TD_RUN_UNKNOWN)
+                  : run->ranks   ? td__ranks_state(run)
+                  : !run->remote ? td__run_state_of(run->folder, f.state)
+                  : run->store   ? td__run_state_there(run->store, f.state)
+                                 : TD_RUN_UNKNOWN;
     td__rows *last = td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = true});
     info->started = f.started;
     info->last_step = info->last_epoch = 0;
@@ -135,7 +141,8 @@ void td_run_about(const td_run *run, td_run_info *info) {
     now.folder = run->folder;
     now.events = run->events;
     now.format = run->foreign ? run->foreign->name : run->events ? "events" : "tapedeck";
-    now.bytes = td__folder_bytes(run->folder);
+    bool counted = run->remote && run->store && run->store->remote;
+    now.bytes = counted ? run->store->remote->bytes : td__folder_bytes(run->folder);
     td__options_give(info, &now, sizeof now);
 }
 
@@ -260,11 +267,39 @@ static td_status open_kind(td_run *run, const char *given, td_error *error) {
     return TD_OK;
 }
 
+/* Of URL#NAME: without a password, and the name alone. */
+static td_status begin_remote(td_run *run, const char *place, td_error *error) {
+    char url[TD__URL_ROOM], name[TD__URL_ROOM];
+    td_status status = td__url_take(place, url, name, error);
+    if (!status && !*name) {
+        return td_error_set(
+            error, TD_NOT_FOUND,
+            "%s is a database: a run in it is %s#NAME; `tapedeck runs %s` lists them", url, url,
+            url);
+    }
+    const char *slash = strrchr(name, '/'), *hash = strchr(place, '#');
+    run->remote = true;
+    run->folder = status ? NULL : td__calloc(strlen(url) + strlen(hash) + 1, 1);
+    run->name = status ? NULL : td__strdup(slash ? slash + 1 : name);
+    if (!status && run->folder && run->name) {
+        (void)sprintf(run->folder, "%s%s", url, hash); // NOLINT: it has the room
+        return td__ranks_select_remote(run, error);
+    }
+    return status ? status : td_error_set(error, TD_MEMORY, "out of memory for a run");
+}
+
 td_run *td__run_begin(const char *path, td_error *error) {
     td_run *run = td__calloc(1, sizeof *run);
     if (!run) {
         td_error_set(error, TD_MEMORY, "out of memory for a run");
         return NULL;
+    }
+    if (td__url_is(path)) {
+        if (begin_remote(run, path, error)) {
+            td_run_close(run);
+            return NULL;
+        }
+        return run;
     }
     run->folder = folder_of(path);
     run->name = run->folder ? name_of(run->folder) : NULL;

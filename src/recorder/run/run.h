@@ -13,6 +13,8 @@ struct td_run {
     char *folder, *name;
     td__store *store;           /* run.db, or what was read from event files */
     bool shared;                /* opened while a deck wrote it */
+    bool remote;                /* of a database: the folder is URL#NAME */
+    int here;                   /* then: whether this machine has its own folder; 0: not known */
     bool events;                /* of event files, or foreign */
     const td__foreign *foreign; /* what reads it; NULL: event files, or a deck's */
     bool ranks;                 /* the store merges those of several processes (ranks.h) */
@@ -40,6 +42,10 @@ struct td_run {
 td_run *td__run_begin(const char *path, td_error *error);
 /* Of a folder that one process writes; noted: its note `state`. */
 td_run_state td__run_state_of(const char *folder, const char *noted);
+/* Of a run whose end was noted, in a database or by another program; otherwise `open`. */
+td_run_state td__run_state_noted(const char *noted, td_run_state open);
+/* The same of a store of a database. */
+td_run_state td__run_state_there(const td__store *store, const char *noted);
 /* How it is doing. */
 void td__run_read_info(td_run *run);
 
@@ -82,6 +88,15 @@ void td__run_forget_signals(td_run *run);
 /* The first step of part `part` of `parts` of first … last, which may be any two numbers. */
 int64_t td__run_boundary(int64_t first, int64_t last, size_t part, size_t parts);
 
+/* ---- Databases (remote.c) ------------------------------------------------------------------- */
+
+/* td_runs_find and td_runs_list of a URL. */
+td_status td__remote_find(const char *url, td_folder_function *each, void *user, td_error *error);
+/* Whether URL#NAME is of several processes, and the parts: "rank-00000", … to be freed with td__remote_free. TD_OK with
+ * none when one process wrote it. */
+td_status td__remote_parts(const char *place, char ***parts, size_t *count, td_error *error);
+void td__remote_free(char **parts, size_t count);
+
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */
 
 /* Record number `index` of an NPY file in the run's folder, into run->bytes. */
@@ -92,8 +107,6 @@ td_status td__run_load_picture(td_run *run, const char *file, int64_t block, siz
                                td_error *error);
 /* The rows of the data set that record `index` of an NPY file is about; NULL when not known. */
 const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index, int64_t count);
-/* Bytes of all files below. */
-int64_t td__folder_bytes(const char *folder);
 
 /* ---- Event files (import.c) ----------------------------------------------------------------- */
 

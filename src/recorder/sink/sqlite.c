@@ -3,9 +3,11 @@
 #include "base/memory.h"
 #include "sink/classes.h"
 #include "sink/resume.h"
+#include "store/upload.h"
 #include "store/writer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +25,10 @@ struct td_sink {
     int64_t committed;        /* of those */
     int64_t *held;            /* the others; see td_sink_options */
     int64_t own_count;
-    char state[16]; /* the run's, as last noted */
+    char state[16];     /* the run's, as last noted */
+    td__upload *upload; /* sends to a database what has been committed; NULL: none */
+    void (*say)(void *listener, const td_error *problem);
+    void *listener;
 };
 
 static td_status look_at_files(td_sink *sink, td_error *error) {
@@ -73,8 +78,18 @@ static td_status sqlite_write(td_sink *sink, const td_record *record, td_error *
     return update_held_records(sink, status, error);
 }
 
+static void say_problem(td_sink *sink, const td_error *problem) {
+    if (sink->say) {
+        sink->say(sink->listener, problem);
+    }
+}
+
 static td_status sqlite_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
     (void)epoch, (void)step;
+    td_error problem = {0};
+    if (sink->upload && td__upload_problem(sink->upload, &problem)) {
+        say_problem(sink, &problem);
+    }
     return update_held_records(sink, td__batch_commit_if_old(&sink->writer.batch, error), error);
 }
 
@@ -100,8 +115,27 @@ static td_status sqlite_flush(td_sink *sink, td_error *error) {
     return td_error_set(error, TD_IO, "%s", lost.text);
 }
 
+/* Sends the rest to the database: from run.db, which is closed. */
+static void finish_upload(td_sink *sink) {
+    enum { DEFAULT_SECONDS = 30 };
+    const char *given = getenv("TAPEDECK_STORE_WAIT");
+    td_error reason = {0}, problem = {0};
+    if (!td__upload_finish(sink->upload, given ? strtod(given, NULL) : DEFAULT_SECONDS, &reason)) {
+        (void)td_error_set(
+            &problem, reason.status,
+            "the end of the run is not in the database: %s. The folder has all of it: "
+            "`tapedeck push` sends the rest",
+            reason.text);
+        say_problem(sink, &problem);
+    }
+}
+
 static void release_sqlite_sink(td_sink *sink) {
+    if (sink->upload) {
+        td__upload_pause(sink->upload);
+    }
     td__writer_release(&sink->writer); /* its paths lead through the folder, which is closed last */
+    finish_upload(sink);
     if (sink->folder >= 0) {
         close(sink->folder);
     }
@@ -155,6 +189,12 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);
     status = status ? status : sqlite_note(sink, "version", td_version(), error);
     status = status ? status : td__batch_commit(&sink->writer.batch, error);
+    sink->say = options->say;
+    sink->listener = options->listener;
+    if (!status && options->store) {
+        status = td__upload_start(store, options->store, folder, options->run ? options->run : "",
+                                  &sink->upload, error);
+    }
     return status ? status : look_at_files(sink, error);
 }
 

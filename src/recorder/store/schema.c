@@ -165,6 +165,13 @@ static const struct {
     [TD__RUN_NOTES] = {"run", "key, value", "ORDER BY key"},
     [TD__ENVIRONMENT] = {"environment", "key, value", "ORDER BY key"},
     [TD__EXPERIMENT] = {"experiment", "key, value", "ORDER BY key"},
+    [TD__ALL_SUMMARIES] = {"summary",
+                           "signal, last_step, last, least_step, least, greatest_step, greatest",
+                           "ORDER BY signal"},
+    [TD__TENSOR_SERIES] = {"tensor_series",
+                           "signal, step, last, every, form, dtype, shape, file, record",
+                           "ORDER BY signal, step, form, file, record"},
+    [TD__REPLAYED_ROWS] = {"replayed", "signal, step, form", "ORDER BY signal, step, form"},
 };
 
 static bool is_statistic(const char *name) {

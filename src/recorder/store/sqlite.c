@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/network.h"
+#include "base/url.h"
+#include "store/changes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -230,6 +232,9 @@ static td_status sqlite_insert(td__store *base, const uint8_t *rows, size_t size
     if (code == SQLITE_OK) {
         code = sqlite3_exec(store->database, "COMMIT", NULL, NULL, NULL);
     }
+    if (code == SQLITE_OK && base->changes) {
+        td__changes_note(base->changes, rows, size);
+    }
     if (code == SQLITE_OK) {
         return store->network ? td__sqlite_show(store, error) : TD_OK;
     }
@@ -443,6 +448,12 @@ td_status td__store_open(const char *folder, td__store **store, td_error *error)
     static const char *const names[] = {"run.db", "run.db-wal", "run.db-shm"};
     char path[TD__SQLITE_PATH];
     struct stat about;
+    if (td__url_is(folder)) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s is in a database: what is written about it is written where it was "
+                            "recorded, and pushed",
+                            folder);
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         td_status status = make_path(path, folder, names[i], error);
         if (status) {

@@ -59,6 +59,10 @@ td_status td__sqlite_show(td__sqlite *store, td_error *error);
 /* Before the last connection is closed: puts log and database together. */
 void td__sqlite_settle(td__sqlite *store);
 
+/* td__store_read of a folder. */
+td_status td__sqlite_read(const char *folder, bool writing, td__store **opened, bool *damaged,
+                          td_error *error);
+
 /* PRAGMA user_version, or -1. */
 int td__sqlite_version(td__sqlite *store);
 /* Whether path is a file of its own, not a link, a pipe or the like; or not there. */

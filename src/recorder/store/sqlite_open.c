@@ -245,8 +245,8 @@ static td_status read_once(const char *folder, bool writing, td__store **opened,
     return TD_OK;
 }
 
-td_status td__store_read(const char *folder, bool writing, td__store **opened, bool *damaged,
-                         td_error *error) {
+td_status td__sqlite_read(const char *folder, bool writing, td__store **opened, bool *damaged,
+                          td_error *error) {
     enum { TRIES = 50, PAUSE = 50000 }; /* microseconds */
     char heartbeat[TD__SQLITE_PATH];
     td_status status = read_once(folder, writing, opened, damaged, error);

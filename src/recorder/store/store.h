@@ -1,4 +1,4 @@
-/* Where a run's records are kept: run.db, an SQLite database (docs/run-db.md).
+/* Where a run's records are kept: run.db, an SQLite database (docs/run-db.md), or PostgreSQL (docs/team.md).
  *
  * A store takes rows of tables and gives rows of sources. Nothing outside of this module speaks
  * SQL; another database is another td__store_class and a way to open it. Each class has a struct of
@@ -60,6 +60,10 @@ typedef enum td__source {
     TD__RUN_NOTES,   /* key, value: by key */
     TD__ENVIRONMENT, /* likewise */
     TD__EXPERIMENT,
+    /* Tables as they are, for copying a run. */
+    TD__ALL_SUMMARIES, /* signal, then as TD__SUMMARIES */
+    TD__TENSOR_SERIES, /* signal, step, last, every, form, dtype, shape, file, record */
+    TD__REPLAYED_ROWS, /* signal, step, form */
     TD__SOURCES
 } td__source;
 
@@ -116,11 +120,20 @@ typedef struct td__store_class {
     void (*close)(td__store *store);
 } td__store_class;
 
+/* What a database has about a run beside its rows. */
+typedef struct td__remote {
+    bool writing;       /* a deck has sent something in the last minute, and did not end */
+    int64_t bytes;      /* of the run's folder */
+    const char *folder; /* where it is, on the machine that wrote it */
+} td__remote;
+
 struct td__store {
     const td__store_class *class;
-    bool slow;      /* a commit waits for a server: fewer of them */
-    int version;    /* that it was written in; 0: not known */
-    int generation; /* changes when the store has replaced its files by itself */
+    const td__remote *remote;    /* of a database; NULL: run.db in the run's folder */
+    struct td__changes *changes; /* gets what is committed (changes.h); NULL: nobody wants it */
+    bool slow;                   /* a commit waits for a server: fewer of them */
+    int version;                 /* that it was written in; 0: not known */
+    int generation;              /* changes when the store has replaced its files by itself */
     /* Of one that is not trusted: until when it may be read, in the thread's processor time
      * (td__cpu_seconds); what takes longer ends with an error. 0: as long as its size allows. */
     double cpu_until;
@@ -162,12 +175,43 @@ static inline void td__rows_end(td__rows *rows) {
 TD_NODISCARD td_status td__store_create(const char *folder, td__store **store, td_error *error);
 /* FOLDER/run.db, brought to this version when it is older. TD_NOT_FOUND when there is none. */
 TD_NODISCARD td_status td__store_open(const char *folder, td__store **store, td_error *error);
-/* FOLDER/run.db for reading only: nothing is changed, nothing is left beside it, and nothing in it
- * is trusted. writing: a deck writes it now. damaged: it is shorter than its header claims.
+/* A run for reading only. Of a folder, FOLDER/run.db: nothing is changed, nothing is left beside it, and nothing in it
+ * is trusted. writing: a deck writes it now. damaged: it is shorter than its header claims. Of a database, URL#NAME.
  * TD_NOT_FOUND, TD_BUSY, TD_FORMAT. */
-TD_NODISCARD td_status td__store_read(const char *folder, bool writing, td__store **store,
+TD_NODISCARD td_status td__store_read(const char *place, bool writing, td__store **store,
                                       bool *damaged, td_error *error);
 /* A private store that is deleted when it is closed. */
 TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
+
+/* Bytes of all files of a folder and below. */
+int64_t td__folder_bytes(const char *folder);
+/* Copies a run into a store that has none. */
+TD_NODISCARD td_status td__store_copy(td__store *from, td__store *to, td_error *error);
+
+/* ---- Databases ------------------------------------------------------------------------------ */
+
+/* The runs of a database. */
+typedef struct td__listing td__listing;
+/* url may have the name of a run behind a '#', and is then that run alone. summaries: with what a list of runs shows of
+ * each, in a few statements for all of them. */
+TD_NODISCARD td_status td__listing_open(const char *url, bool summaries, td__listing **listing,
+                                        td_error *error);
+void td__listing_close(td__listing *listing); /* accepts NULL; after the stores of its runs */
+size_t td__listing_count(const td__listing *listing);
+/* URL#NAME, without a password, by name as a list of folders; and NAME. A run of several processes is there once. */
+const char *td__listing_place(const td__listing *listing, size_t index);
+const char *td__listing_name(const td__listing *listing, size_t index);
+/* The parts of a run of several processes: "rank-00000", "attempt-2/rank-00000", …; 0: one process wrote it. */
+size_t td__listing_part_count(const td__listing *listing, size_t index);
+const char *td__listing_part(const td__listing *listing, size_t index, size_t part);
+/* A store of a run that one process wrote, which answers what a list shows without asking the server again. */
+TD_NODISCARD td_status td__listing_store(td__listing *listing, size_t index, td__store **store,
+                                         td_error *error);
+
+/* A note that people keep with the run URL#NAME, which sending the run again leaves. TD_NOT_FOUND. */
+TD_NODISCARD td_status td__pg_remark(const char *place, const char *key, const char *value,
+                                     td_error *error);
+/* All of the run. TD_BUSY while it is written. */
+TD_NODISCARD td_status td__pg_remove(const char *place, td_error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/words.h"
 #include "deck/glob.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -193,8 +194,10 @@ static td_status diagnose(td__case *c, const char *run, const td_diagnose_option
     }
     td_run_info info = {.size = sizeof info};
     td_run_about(c->history->run, &info);
-    c->folder = td__keep(c, info.folder);
-    c->path = td__say(c, "%s/experiment.yaml", info.folder);
+    char files[PATH_MAX];
+    bool here = td_run_files(c->history->run, files, sizeof files, NULL) == TD_OK;
+    c->folder = td__keep(c, here ? files : info.folder);
+    c->path = td__say(c, "%s/experiment.yaml", c->folder);
     td__loop_read(c);
     if (!info.events) {
         open_experiment(c);

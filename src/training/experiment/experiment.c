@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 #include "deck/open.h"
 #include "experiment/sections.h"
 
@@ -59,6 +60,22 @@ static void read_stop_on(td__checker *checker, td__yaml_node *node, void *member
 static const char *const policy_words[] = {"block", "drop", "degrade"};
 static const td__words policies = {"policy", policy_words, TD__COUNT(policy_words), NULL, NULL};
 
+/* A password in it is in the document no more. */
+static void read_store(td__checker *checker, td__yaml_node *node, void *member) {
+    if (node->kind != TD__YAML_SCALAR || !td__url_is(node->text)) {
+        td__problem(checker, node, "must be the URL of a database: postgresql://HOST/DATABASE");
+        return;
+    }
+    size_t size = strlen(node->text) + 1;
+    char *url = td__check_alloc(checker, size, 1);
+    if (url) {
+        memcpy(url, node->text, size);
+        (void)td_url_hide_password(url);
+        node->text = url;
+        *(const char **)member = url;
+    }
+}
+
 #define AT(member) .offset = offsetof(td_experiment, member)
 
 static const td__key keys[] = {
@@ -71,6 +88,7 @@ static const td__key keys[] = {
     {.field = {.key = "weights", AT(weights)}, .read = td__read_path},
     {.field = {.key = "train", AT(train)}, .read = td__read_train, .required = true},
     {.field = {.key = "record"}, .read = td__read_record},
+    {.field = {.key = "store", AT(store)}, .read = read_store},
     {.field = {.key = "alert"}, .read = td__read_alerts},
     {.field = {.key = "diagnose", .type = TD__FIELD_BOOL, AT(diagnose)}, .fallback = "true"},
     {.field = {.key = "stop_on"}, .read = read_stop_on, .fallback = "nan"},

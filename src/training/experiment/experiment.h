@@ -131,8 +131,9 @@ struct td_experiment {
     size_t track_count;
     td__alert_spec *alerts;
     size_t alert_count;
-    bool unrecorded; /* the document has no `record:`; the trainer knows what stands for it */
-    bool diagnose;   /* while it trains */
+    const char *store; /* the URL of a database, without a password; NULL: none */
+    bool unrecorded;   /* the document has no `record:`; the trainer knows what stands for it */
+    bool diagnose;     /* while it trains */
     bool stop_on_nan, stop_on_divergence;
     double overhead;
     int policy; /* td_policy */

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -236,6 +237,8 @@ static td_status claim_folder(td_trainer *trainer, td_error *error) {
                                .busy_cores = td_threads(),
                                .run_parts = td_threads_run,
                                .diff_bytes = 256 << 10};
+    const char *store = getenv("TAPEDECK_STORE");
+    options.store = experiment->store ? experiment->store : store && *store ? store : NULL;
     size_t room = strlen(trainer->out) + strlen(experiment->name) + 2;
     char *folder = td__calloc(room, 1);
     recording->norms = td__norms_create();

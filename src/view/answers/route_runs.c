@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -297,7 +298,12 @@ static void put_files(listing *l, int folder, const char *below, int depth) {
 }
 
 td_status td__route_files(td__call *call, td_error *error) {
-    int folder = open(call->run->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX];
+    td_status status = td_run_files(call->run->run, path, sizeof path, error);
+    if (status) {
+        return status;
+    }
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         return td_error_set(error, TD_NOT_FOUND, "the run's folder is gone");
     }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static void make_id(char id[TD__ID_SIZE], const char *place) {
 /* The name that is shown for a run: its path below the cache's folder, or the last part of it. */
 static const char *place_of(const td__run_cache *cache, const char *folder) {
     size_t length = cache->folder ? strlen(cache->folder) : 0;
-    if (length && strncmp(folder, cache->folder, length) == 0 && folder[length] == '/') {
+    bool below = length && strncmp(folder, cache->folder, length) == 0;
+    if (below && (folder[length] == '/' || folder[length] == '#')) { /* or URL#NAME */
         return folder + length + 1;
     }
     const char *slash = strrchr(folder, '/');
@@ -184,8 +186,25 @@ static td__run_cache *create_cache(const char *folder) {
     return cache;
 }
 
+static td_status ignore_run(void *user, const char *folder, td_error *error) {
+    (void)user, (void)folder, (void)error;
+    return TD_OK;
+}
+
+/* The runs of a database. */
+static td__run_cache *create_of_url(const char *url, td_error *error) {
+    char plain[TD__URL_ROOM];
+    if (td__url_take(url, plain, NULL, error) || td_runs_find(plain, ignore_run, NULL, error)) {
+        return NULL;
+    }
+    return create_cache(plain);
+}
+
 td__run_cache *td__run_cache_create(const char *folder, td_error *error) {
     struct stat about;
+    if (td__url_is(folder)) {
+        return create_of_url(folder, error);
+    }
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
         td_error_set(error, TD_NOT_FOUND,
                      "%s is no folder; train something first, or name another folder", folder);
