@@ -105,9 +105,9 @@ static bool is_gone(const char *writer, const char *own) {
 /* The first of NAME, NAME-2, … that no other launch has; taken for this one. */
 static td_status take_name(td__sender *s, const td__sent_run *run, td_error *error) {
     /* Two statements: the second sees what another rank has just put in, which the first has waited for. */
-    static const char put[] = "INSERT INTO tapedeck.name(name, launch) VALUES($1, $2)"
-                              " ON CONFLICT DO NOTHING";
-    static const char look[] = "SELECT count(*) FROM tapedeck.name WHERE name = $1 AND launch = $2";
+    static const char take[] = "INSERT INTO tapedeck.name(name, launch) VALUES($1, $2)"
+                               " ON CONFLICT DO NOTHING";
+    static const char own[] = "SELECT count(*) FROM tapedeck.name WHERE name = $1 AND launch = $2";
     enum { MAX_NUMBER = 100000 };
     td__pg_answer answer = {0};
     td_status status = TD_OK;
@@ -117,8 +117,8 @@ static td_status take_name(td__sender *s, const td__sent_run *run, td_error *err
                        number);
         const char *const values[] = {s->name, run->launch};
         td__pg_forget(&answer);
-        status = td__pg_run(s->pg, put, 2, values, NULL, NULL, error);
-        status = status ? status : td__pg_run(s->pg, look, 2, values, td__pg_keep, &answer, error);
+        status = td__pg_run(s->pg, take, 2, values, NULL, NULL, error);
+        status = status ? status : td__pg_run(s->pg, own, 2, values, td__pg_keep, &answer, error);
         td__pg_cell cell = td__pg_cell_of(&answer, 0, 0);
         taken = !status && td__pg_integer(&cell) > 0;
     }
