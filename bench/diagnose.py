@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """diagnose.py [--seeds 1,2,3,4,5] [--planted 8] [--jobs 2] [--only CASE]: how well `tapedeck diagnose` does on tests/diagnose.
 
-First the cases, re-created from public reports; then faults planted into healthy trainings drawn at random (--planted: of each
-fault so many pairs): those that rules were tuned with, and those held out. Goals are for the cases and for what was held out."""
+First the cases, re-created from public reports; then faults planted into healthy trainings drawn at random (--planted N: of each
+fault N pairs): those that rules were tuned with, and those held out. Goals are for the cases and for what was held out."""
 import argparse
 import os
 import sys

@@ -175,8 +175,12 @@ int facts_match(const facts *all, const char *expression) {
     if (!value) {
         return is_remark(key) ? operation[0] == '!' : -1;
     }
-    if (text_number(value, &a) && text_number(wanted, &b)) {
+    bool number = text_number(value, &a);
+    if (number && text_number(wanted, &b)) {
         return compare_numbers(a, operation, b);
+    }
+    if (number && operation[1]) { /* "loss == 0.2 and …" is an expression */
+        return -1;
     }
     bool same = strcmp(value, wanted) == 0 || has_text(value, wanted);
     return operation[0] == '=' ? same : operation[0] == '!' ? !same : -1;

@@ -53,7 +53,7 @@ class Recorder(keras.callbacks.Callback):
         prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, or `Deck.capsule` is called; `replay` executes them again. TensorFlow and PyTorch.
-        verify_every: train every so many steps twice with the same batch from the same state, and compare all variables by
+        verify_every: train every N-th step twice with the same batch from the same state, and compare all variables by
             fingerprints: finds what is not deterministic, and hardware that computes wrong. The first layer that differs is
             named in a warning and in the notes ``verify.differs`` and ``verify.steps``.
         options: of `Deck`.

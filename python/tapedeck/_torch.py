@@ -77,7 +77,7 @@ def watch(
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
             again. Costs two copies of model and optimizer state, and of the batches.
-        verify_every: execute every so many steps twice (forward, backward, update) and compare them by fingerprints: finds
+        verify_every: execute every N-th step twice (forward, backward, update) and compare them by fingerprints: finds
             what is not deterministic, and hardware that computes wrong. The first operation that differs is named in a
             warning and in the notes ``verify.differs`` and ``verify.steps``. Training goes on as without it.
         options: of `Deck`.

@@ -1,6 +1,6 @@
 """The same step twice, in PyTorch: what is not deterministic, and hardware that computes wrong without saying so.
 
-Every so many steps the first forward pass is executed again at once, from the same random states and buffers; its backward
+At every N-th step the first forward pass is executed again at once, from the same random states and buffers; its backward
 pass before the optimizer steps, from the same gradient of the output; the update from the same parameters and gradients. What
 layers put out, parameters' gradients and updated parameters are compared by fingerprints. Training goes on with the first
 results, bit for bit as without.

@@ -1,4 +1,4 @@
-"""The same step twice, in Keras: every so many steps a batch is trained with, everything is put back, and it is trained with
+"""The same step twice, in Keras: at every N-th step a batch is trained with, everything is put back, and it is trained with
 again. All variables and what the step returns are compared by fingerprints; where they differ, the layers are called twice."""
 
 from __future__ import annotations

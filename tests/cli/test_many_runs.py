@@ -62,6 +62,9 @@ class ManyRuns(Case):
         self.assertEqual(names("name!=small-*"), {"small"})
         bound = sorted(self.best(name) for name in everything)[2]
         self.assertEqual(names(f"val_loss.best <= {bound + 1e-7:.9f}"), {name for name in everything if self.best(name) <= bound + 1e-7})
+        last = float(pandas.read_csv(self.path("runs", "small", "metrics.csv"))["val_loss"].iloc[-1])
+        self.assertEqual(names(f"val_loss <= {last + 1e-7:.9f} and val_loss >= {last - 1e-7:.9f}"), {"small"})
+        self.assertEqual(names("val_loss == val_loss and accuracy > 0"), everything)
         self.assertEqual(names("min(val_loss, accuracy) < 2 and not nan(*)"), everything)
         self.assertIn("expected", self.run_program("runs", "--filter", "val_loss <", status=2).stderr)
         result = self.run_program("runs", "--filter", "lss < 3")

@@ -131,7 +131,7 @@ static bool connect_until(connection *c, double until, td__pg_problem *problem) 
     return true;
 }
 
-/* A server that vanishes without a word is noticed. What stands in front of the URL can be changed by it. */
+/* A server that vanishes without closing the connection is noticed. What stands in front of the URL can be changed by it. */
 static void *open_connection(const char *url, const char *password, double seconds,
                              td__pg_problem *problem) {
     static const char *const keywords[] = {

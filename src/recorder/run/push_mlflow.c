@@ -22,7 +22,7 @@ typedef struct store {
     double first, last; /* times */
 } store;
 
-/* Names as MLflow takes them: letters, digits and _-. :/ ; what is else becomes _, and that is said. */
+/* Names as MLflow takes them: letters, digits and _-. :/ ; all else becomes _, which is reported. */
 static void clean_name(const store *s, const char *name, char out[MAX_NAME + 1]) {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. :/";
