@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""loops.py [torch|keras] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch or Keras trainings, and
-their healthy twins: what `tapedeck diagnose` finds, on the seeds that thresholds were chosen with and on others."""
+"""loops.py [torch|keras|torch_tutorials|keras_tutorials] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch
+or Keras trainings, and their healthy twins: what `tapedeck diagnose` finds, on the seeds that thresholds were chosen with and on others.
+The tutorials are trainings as well-known examples have them: images, texts, series, graphs, autoencoders, policies, diffusion …"""
 import argparse
 import importlib
 import os
@@ -11,17 +12,18 @@ sys.path[0] = os.path.join(ROOT, "tests", "interop", "loops")  # this folder has
 os.environ.setdefault("TAPEDECK", os.path.join(ROOT, "build", "tapedeck"))
 import score  # noqa: E402
 
+MODULES = {"torch": "torch_cases", "keras": "keras_cases", "torch_tutorials": "torch_tutorials", "keras_tutorials": "keras_tutorials"}
 GOALS = {"detected": (95, 1), "named": (85, 1), "false": (2, -1)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("framework", nargs="?", default="torch", choices=("torch", "keras"))
+    parser.add_argument("framework", nargs="?", default="torch", choices=tuple(MODULES))
     parser.add_argument("--tuned", default="1,2")
     parser.add_argument("--held", default="101,102")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    cases = importlib.import_module(f"{options.framework}_cases")
+    cases = importlib.import_module(MODULES[options.framework])
     met = True
     for part, seeds in (("tuned", options.tuned), ("held out", options.held)):
         if not seeds:

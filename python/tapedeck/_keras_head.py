@@ -17,9 +17,11 @@ _OF_LOGITS = {"categorical_crossentropy": "cross_entropy", "binary_cross_entropy
 _LINEAR_STEPS = ("Flatten", "Dropout", "Reshape", "BatchNormalization", "LayerNormalization", "AveragePooling2D", "AveragePooling1D",
                  "GlobalAveragePooling2D", "GlobalAveragePooling1D", "ZeroPadding2D", "Permute", "SpatialDropout2D", "Rescaling",
                  "InputLayer")
+_OF_INDICES = ("Embedding", "CategoryEncoding", "IntegerLookup", "StringLookup", "Hashing", "TextVectorization")
 _ACTIVATION_LAYERS = {"ReLU": "relu", "Softmax": "softmax"}
 _KNOWN = ("linear", "softmax", "sigmoid", "relu", "tanh", "log_softmax")
 _NAMES = 16
+_TRIED = 8  # made-up examples that a loss is tried with
 
 
 def is_plain(model: Any) -> bool:
@@ -97,16 +99,38 @@ def _is_layer(layer: Any) -> bool:
 # ---- the loss and what it is computed from -------------------------------------------------------------
 
 
-def _loss_of(model: Any) -> dict[str, Any] | None:
-    """Kind, reduction and weight of the only loss; None: there are several, or it is none of those that are known."""
+def loss_function(model: Any) -> Any:
+    """The only loss; None: there are several."""
     loss = model.loss
     if isinstance(loss, (list, tuple, dict)):
         values = list(loss.values()) if isinstance(loss, dict) else list(loss)
         if len(values) != 1:
             return None
         loss = values[0]
-    if isinstance(loss, str):
-        loss = keras.losses.get(loss)
+    return keras.losses.get(loss) if isinstance(loss, str) else loss
+
+
+def broadcast(model: Any, targets: Any) -> dict[str, Any] | None:
+    """Shapes, where the user's loss compares every output with every target: outputs of (N, 1) and targets of (N,). Such a loss stays
+    the same when the targets are given to other examples. Keras brings the shapes of its own losses and of functions together, so
+    only a `Loss` of the user's, which gets them as they are, is called with numbers that are made up."""
+    loss, shape = loss_function(model), getattr(model, "output_shape", None)
+    if not isinstance(loss, keras.losses.Loss) or type(loss).__module__.startswith("keras.") or not isinstance(shape, tuple) \
+            or sorted((len(shape), len(targets.shape))) != [1, 2] or targets.dtype.kind != "f" \
+            or 1 not in (*shape[1:], *targets.shape[1:]):
+        return None
+    outputs = numpy.linspace(-1, 1, _TRIED, dtype=numpy.float32).reshape(-1, *shape[1:])
+    values = (numpy.linspace(0, 1, _TRIED, dtype=numpy.float32) ** 2).reshape(-1, *targets.shape[1:])
+    same, other, moved = (float(keras.ops.convert_to_numpy(loss(keras.ops.convert_to_tensor(v), keras.ops.convert_to_tensor(o))))
+                          for v, o in ((values, outputs), (values[::-1].copy(), outputs), (values, outputs + 1)))
+    if not math.isclose(same, other, rel_tol=1e-5) or math.isclose(same, moved, rel_tol=1e-3):
+        return None
+    return {"output": [_TRIED, *shape[1:]], "compared": [_TRIED, _TRIED]}
+
+
+def _loss_of(model: Any) -> dict[str, Any] | None:
+    """Kind, reduction and weight of the only loss; None: there are several, or it is none of those that are known."""
+    loss = loss_function(model)
     function = getattr(loss, "fn", loss)
     options = getattr(loss, "_fn_kwargs", {})
     name = _LOSSES.get(getattr(function, "__name__", ""))
@@ -166,6 +190,10 @@ def _linear_part(layers: list[Any]) -> dict[str, Any]:
     widths = [(shape[-1], math.prod(shape[:-1])) for shape in shapes]
     narrow = any(inner[0] < min(inner[1], outer[0]) for outer, inner in zip(widths, widths[1:]))
     return {"linear_layers": len(kernels), "is_linear": len(kernels) > 0, "is_narrow": narrow}
+
+
+def reads_indices(model: Any) -> bool:
+    return any(type(layer).__name__ in _OF_INDICES for layer in model._flatten_layers(include_self=False))
 
 
 # ---- weights -------------------------------------------------------------------------------------------

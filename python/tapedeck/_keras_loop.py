@@ -18,7 +18,7 @@ from typing import Any
 import keras
 import numpy
 
-from . import _keras_head, _loop_data
+from . import _keras_head, _keras_origin, _loop_data
 
 _FIRST_UPDATES = 16  # whose size is looked at
 _RATIO_PERIOD = 64
@@ -37,12 +37,14 @@ class KerasLoop:
         self.facts: dict[str, Any] = {"updates": 0}
         self.written = ""
         self.updates = 0
+        self.is_plain = False
         self.before: list[tuple[Any, numpy.ndarray]] = []
         self.ratios: list[float] = []
         self.seen, self.mean = 0, 0.0  # of this epoch: batches, and Keras's mean of their losses
         self.losses: list[float] = []
         self.data: FitData | None = None
         self.starts_finite = False  # all weights, before the first step
+        self.weights: list[_keras_origin.Weights] = []  # at the start, and of some updates ago
         for name in ("before_batch", "after_batch", "end_epoch", "finish"):
             setattr(self, name, self.guarded(getattr(self, name)))
         self.guarded(self.begin)()
@@ -73,6 +75,7 @@ class KerasLoop:
         is_plain = _keras_head.is_plain(model)
         facts["optimizers"] = {"ours": 1, "others": 0 if is_plain else 1}  # a train_step of the user's may have several
         facts["optimizer"] = _keras_head.options_of(model.optimizer)
+        self.is_plain = is_plain
         if is_plain and (head := _keras_head.describe(model)):
             facts["head"] = head
         if model.built:
@@ -88,7 +91,9 @@ class KerasLoop:
                 facts["frozen"] = frozen
         self.data = FitData.find(model)
         if self.data is not None:
-            facts |= self.data.facts()
+            facts |= self.data.facts(_keras_head.reads_indices(model))
+            if is_plain and self.data.y is not None and (shapes := _keras_head.broadcast(model, self.data.y)):
+                facts["head"] = facts.get("head", {}) | {"compared": shapes}
             if self.data.nonfinite is not None:
                 what, row = self.data.nonfinite
                 facts["nonfinite"] = {"since": self.deck.steps + 1, "what": what, "row": row, "of": "data"}
@@ -99,9 +104,18 @@ class KerasLoop:
     def before_batch(self) -> None:
         self.before = []
         if self.model.built and (self.updates < _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0):
+            self.keep_weights()
             kernels = [v for v in self.model.trainable_variables if len(v.shape) > 1]
             kernels = kernels[:: max(1, len(kernels) // _WEIGHTS)][:_WEIGHTS]
             self.before = [(v, self.value_of(v)) for v in kernels]
+
+    def keep_weights(self) -> None:
+        """For when a loss is not finite: then they are what the step has made of them."""
+        if self.data is None or not self.is_plain or "nonfinite" in self.facts or not _keras_origin.are_few(self.model):
+            return
+        weights = _keras_origin.Weights(self.model, self.value_of)
+        if weights.is_finite and not (self.weights and weights.has_grown(self.weights[0])):
+            self.weights[1:] = [weights]
 
     def value_of(self, variable: Any) -> numpy.ndarray:
         """Keras on JAX holds the values that are being trained apart from the model's variables."""
@@ -160,6 +174,12 @@ class KerasLoop:
             started = updates == 0 and self.starts_finite
             fact |= {"what": "pass" if started else "weights", "updates": updates}
             fact |= {} if started else _keras_head.nonfinite_weights(self.model, self.value_of)
+            self.write()  # the rest may fail
+            for weights in self.weights:
+                found = _keras_origin.find(self.model, weights, self.data.x, self.data.y, _keras_head.loss_function(self.model))
+                if found:
+                    self.facts["nonfinite"] = {"since": fact["since"], "loss": loss, "what": "pass", "updates": 0, "of": "data"} | found
+                    break
         self.write()
 
     def end_epoch(self) -> None:
@@ -202,24 +222,25 @@ class FitData:
         x, y = frame.f_locals.get("val_x"), frame.f_locals.get("val_y")
         return cls(adapter, (x, y) if _is_array(x) and _is_array(y) else None)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, reads_indices: bool) -> dict[str, Any]:
+        """Whole numbers that name words or the like have no size, and no neighbours."""
         found: dict[str, Any] = {}
         if (row := _first_nonfinite(self.x)) is not None:
             self.nonfinite = "input", row
         elif self.y is not None and (row := _first_nonfinite(self.y)) is not None:
             self.nonfinite = "label", row
-        if (scale := _range(self.x)) is not None:
+        if not reads_indices and (scale := _range(self.x)) is not None:
             found["input"] = scale
         if self.y is None:
             return found
         if (scale := _range(self.y)) is not None:
             found["target"] = scale | {"all": self.y.size <= _CHUNK, "whole": numpy.asarray(self.y[:1]).dtype.kind in "iu"}
         classes = _loop_data.classes_of(_array(self.y, _MOST_ROWS))
-        if classes is not None:
-            if not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):
-                found["classes"] = sorted_
-            found |= self.neighbours(classes)
-        if self.validation is not None and (copies := self.copies()):
+        if classes is not None and not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):
+            found["classes"] = sorted_
+        if not reads_indices:
+            found |= self.dependence() if classes is None else self.neighbours(classes)
+        if self.validation is not None and _loop_data.is_told_apart(_array(self.x, 1)) and (copies := self.copies()):
             found["copies"] = copies
         return found
 
@@ -239,6 +260,19 @@ class FitData:
                     found["validation_neighbours"] = other
         return found
 
+    def dependence(self) -> dict[str, Any]:
+        """Of targets that are values, in both parts of the data."""
+        found = {}
+        for key, examples, targets in (("dependence", self.x, self.y), ("validation_dependence", *(self.validation or (None, None)))):
+            if examples is None or len(targets) != len(examples):
+                continue
+            places = numpy.unique(numpy.linspace(0, len(targets) - 1, min(len(targets), _loop_data.EXAMPLES)).astype(int))
+            values = _loop_data.values_of(_array(targets, _MOST_ROWS)[places[places < _MOST_ROWS]])
+            if values is not None and _array(examples, 1).dtype.kind == "f":
+                part = _loop_data.dependence(_array(examples, _MOST_ROWS)[places[places < _MOST_ROWS]], values)
+                found |= {key: part} if part else {}
+        return found
+
     def copies(self) -> dict[str, Any] | None:
         training = _loop_data.digests(_array(self.x, _MOST_ROWS))
         validation = _loop_data.digests(_array(self.validation[0], _MOST_ROWS // 8))
@@ -246,7 +280,7 @@ class FitData:
             return None
         known = set(training)
         return {"rows": len(validation), "copies": sum(mark in known for mark in validation),
-                "within": 1 - len(known) / len(training)}
+                "within": 1 - len(known) / len(training), "whole": _array(self.x, 1).dtype.kind in "iub"}
 
     def predictions(self, model: Any) -> dict[str, Any]:
         """Which classes the trained model says: of validation examples, and of training examples to compare."""

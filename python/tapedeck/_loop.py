@@ -147,6 +147,7 @@ class Loop:
         self.schedule.look_at_scheduler()
         self.examples.end_validation()
         self.examples.write_neighbours()
+        self.setup.finish()
         if self.updates:
             self.parameters.write()
             self.setup.write()

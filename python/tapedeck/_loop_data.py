@@ -3,14 +3,20 @@ are copies of training examples, whether labels are those of other classes. Arra
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 EXAMPLES = 400  # whose neighbours are looked at
 COLUMNS = 1024  # of an example that its distance is made of
+_TELLING = 4  # whole numbers of an example: fewer are no name
 CLASSES = 64  # whose predictions are counted
+_ORDERS = 99  # that values are put into: a result that all of them stay below comes by chance in one of a hundred
+_NEAREST = (3, 12)  # neighbours whose mean tells a value
+_PENALTIES = (0.1, 3.0)  # of ridge regression, of the mean length of a row
 
 
 def flat_rows(values: Any) -> numpy.ndarray:
@@ -18,6 +24,12 @@ def flat_rows(values: Any) -> numpy.ndarray:
     rows = numpy.asarray(values)
     rows = rows.reshape(len(rows), -1)
     return rows[:, :: (rows.shape[1] // COLUMNS) | 1] if rows.shape[1] > COLUMNS else rows
+
+
+def is_told_apart(examples: Any) -> bool:
+    """Whether examples that are equal are copies: rows of a few whole numbers, as a user and an item, come again by chance."""
+    is_whole = not examples.is_floating_point() if hasattr(examples, "is_floating_point") else examples.dtype.kind in "iub"
+    return len(examples.shape) > 1 and not (is_whole and math.prod(examples.shape[1:]) < _TELLING)
 
 
 def classes_of(labels: Any) -> numpy.ndarray | None:
@@ -65,6 +77,53 @@ def _told(rows: numpy.ndarray, labels: numpy.ndarray) -> float:
     own = (sums[places] - rows) / (counts[places] - 1)[:, None]
     distances[numpy.arange(len(rows)), places] = ((rows - own) ** 2).sum(1)
     return float((distances.argmin(1) == places).mean())
+
+
+def values_of(targets: Any) -> numpy.ndarray | None:
+    """A column of values; None: they are classes, several in a row, or no numbers."""
+    targets = numpy.asarray(targets)
+    if targets.dtype.kind != "f" or targets.size == 0 or targets.size != len(targets) or classes_of(targets) is not None:
+        return None
+    return targets.reshape(-1).astype(numpy.float64)
+
+
+def dependence(examples: Any, values: numpy.ndarray) -> dict[str, float] | None:
+    """How much of the values' variance examples explain, and how much they explain at best of the same values in another order.
+
+    An example is left out and its value told from the others: by its nearest neighbours, a plane, and squares and products of
+    columns. Each is a matrix times the values, so that many orders cost little more than one."""
+    rows = flat_rows(examples)[:EXAMPLES].astype(numpy.float64)
+    values = values[:EXAMPLES]
+    if len(rows) < 128 or not bool(numpy.isfinite(rows).all() and numpy.isfinite(values).all()) or values.std() == 0:
+        return None
+    deviation = rows.std(0)
+    rows = (rows - rows.mean(0)) / numpy.where(deviation > 0, deviation, 1) / numpy.sqrt(max(1, int((deviation > 0).sum())))
+    products = rows @ rows.T
+    orders = numpy.random.default_rng(0)
+    columns = numpy.stack([values] + [orders.permutation(values) for _ in range(_ORDERS)], 1)
+    columns = (columns - values.mean()) / values.std()
+    explained = numpy.full(columns.shape[1], -numpy.inf)
+    for matrix in _left_out(products):
+        errors = columns - matrix @ columns
+        explained = numpy.maximum(explained, 1 - (errors * errors).mean(0))
+    return {"examples": len(rows), "explained": float(explained[0]), "chance": float(explained[1:].max())}
+
+
+def _left_out(products: numpy.ndarray) -> Iterator[numpy.ndarray]:
+    """Matrices that tell the value of each row from those of the others; `products` are of rows of length about 1."""
+    count = len(products)
+    lengths = products.diagonal()
+    distances = lengths[:, None] + lengths[None, :] - 2 * products
+    numpy.fill_diagonal(distances, numpy.inf)
+    for near in _NEAREST:
+        matrix = numpy.zeros((count, count))
+        numpy.put_along_axis(matrix, numpy.argpartition(distances, near, 1)[:, :near], 1 / near, 1)
+        yield matrix
+    for kernel in (products, (1 + products) ** 2):
+        for penalty in _PENALTIES:
+            smooth = numpy.linalg.solve(kernel + penalty * numpy.trace(kernel) / count * numpy.eye(count), kernel).T
+            own = smooth.diagonal()
+            yield (smooth - numpy.diag(own)) / (1 - own)[:, None]
 
 
 def agreement_in_batch(examples: Any, labels: numpy.ndarray) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""Facts about a loop's examples: whether neighbours have the same class, whether validation examples are training examples, and
+"""Facts about a loop's examples: whether neighbours have the same class or a like value, whether validation examples are training examples, and
 which classes the model says for validation examples of each label."""
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Examples:
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.rows: list[numpy.ndarray] = []  # of training, until there are enough
-        self.classes: list[numpy.ndarray] = []
+        self.targets: list[numpy.ndarray] = []  # their classes or values
+        self.has_values: bool | None = None
         self.known: set[int] = set()  # examples that are there: they come again in every epoch
         self.count = 0
         self.within: list[tuple[float, float]] = []  # batches: how often neighbours agree, and by chance
@@ -36,13 +37,14 @@ class Examples:
         self.left = 0  # examples of this validation that are still looked at
         self.said = _loop_data.Predictions()
         self.copies = {"rows": 0, "copies": 0}
+        self.is_whole = False  # examples are whole numbers, as words are
         self.seen: set[int] = set()
         self.twice = 0  # validation examples that this validation had before
         self.batches = {"none": 0, "all": 0, "some": 0}
         self.listener = loop.guard(self.see_loss)
 
     def stop(self) -> None:
-        self.rows, self.classes = [], []
+        self.rows, self.targets = [], []
         self.is_open = False
         if self.is_validating:
             self.is_validating = False
@@ -51,36 +53,48 @@ class Examples:
     # ---- training ----------------------------------------------------------------------------------
 
     def see_training(self, batch: torch.Tensor, target: torch.Tensor) -> None:
-        """Examples of the first batches, with the class of each."""
+        """Examples of the first batches, with the class or value of each."""
         if not self.is_open:
             return
         if not batch.is_floating_point() or not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] \
                 or "inputs" in self.loop.facts:
             self.is_open = False
             return
-        classes = _loop_data.classes_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
-        if classes is None or len(numpy.unique(classes)) == len(classes) > 2:  # places in the batch, as contrastive losses have them
+        targets = self.targets_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
+        if targets is None:
             self.is_open = False
             return
         rows = _loop_data.flat_rows(batch.detach()[: _loop_data.EXAMPLES].float().numpy())
         marks = _loop_data.digests(rows)
-        if len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, classes)):
+        if not self.has_values and len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, targets)):
             self.within.append(found)
         new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
         self.known.update(marks)
         self.rows.append(rows[new])
-        self.classes.append(classes[new])
+        self.targets.append(targets[new])
         self.count += len(new)
         if self.count >= _loop_data.EXAMPLES or self.loop.updates >= _UPDATES:
             self.write_neighbours()
 
+    def targets_of(self, target: numpy.ndarray) -> numpy.ndarray | None:
+        """Classes, or values, whichever the first batch has; None: it has something else."""
+        classes, values = _loop_data.classes_of(target), _loop_data.values_of(target)
+        if self.has_values is None:
+            self.has_values = values is not None
+        if self.has_values:
+            return values
+        if classes is None or len(numpy.unique(classes)) == len(classes) > 2:  # places in the batch, as contrastive losses have them
+            return None
+        return classes
+
     def write_neighbours(self) -> None:
-        rows, classes, self.rows, self.classes, self.is_open = self.rows, self.classes, [], [], False
+        rows, targets, self.rows, self.targets, self.is_open = self.rows, self.targets, [], [], False
         self.known = set()
         if rows and len({part.shape[1] for part in rows}) == 1:
-            found = _loop_data.agreement(numpy.concatenate(rows), numpy.concatenate(classes))
+            measure = _loop_data.dependence if self.has_values else _loop_data.agreement
+            found = measure(numpy.concatenate(rows), numpy.concatenate(targets))
             if found is not None:
-                self.loop.facts["neighbours"] = found
+                self.loop.facts["dependence" if self.has_values else "neighbours"] = found
         if self.within:
             same, chance = (float(numpy.mean(values)) for values in zip(*self.within))
             self.loop.facts["batch_neighbours"] = {"batches": len(self.within), "same": same, "chance": chance}
@@ -99,11 +113,12 @@ class Examples:
             self.copies = {"rows": 0, "copies": 0}
             self.batches = {"none": 0, "all": 0, "some": 0}
             _observe.losses.add(self.listener)
-        if batch is not None and self.left > 0 and _is_small(batch) and batch.is_cpu and batch.dim() > 1:
+        if batch is not None and self.left > 0 and _is_small(batch) and batch.is_cpu and _loop_data.is_told_apart(batch):
             self.see_copies(batch)
             self.left -= batch.shape[0]
 
     def see_copies(self, batch: torch.Tensor) -> None:
+        self.is_whole = not batch.is_floating_point()
         marks = self.loop.labels.marks_of(batch[:_VALIDATED])
         known = sum(mark in self.loop.labels.pairs for mark in marks)
         self.twice += len(marks) - len(set(marks) - self.seen)
@@ -132,5 +147,5 @@ class Examples:
             facts["said_of_validation"] = found
         rows = self.copies["rows"]
         if rows and facts.get("labels", {}).get("again"):  # all training examples have been there
-            facts["copies"] = self.copies | {"within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
+            facts["copies"] = self.copies | {"whole": self.is_whole, "within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
                                                                                         and not self.batches["some"])}

@@ -157,6 +157,11 @@ class Setup:
             fact |= _loop_origin.of_update(losses, self.names(), weights)
         loop.write()
 
+    def finish(self) -> None:
+        """A pass without a backward pass is the last one where the program ended in its loss, as some do that get NaN."""
+        if self.batch is not None and self.is_finite and self.batch.is_cpu and (row := _nonfinite_row(self.batch)) is not None:
+            self.loop.facts["nonfinite"] = {"since": self.loop.step, "what": "input", "row": row}
+
     # ---- updates ----------------------------------------------------------------------------------
 
     def before_update(self, optimizer: Any) -> None:

@@ -274,6 +274,44 @@ def one_label_is_nan(path, wrong):
     return train(path, network(6, 1), x, y, lambda out, t: F.mse_loss(out[:, 0], t))
 
 
+@row("nonfinite_input")
+def loss_that_refuses_nan(path, wrong):
+    """The program ends there: no backward pass follows."""
+    x, y = blobs()
+    if wrong:
+        x[300, 4] = float("nan")
+    try:
+        return train(path, network(outputs=1), x, (y > 1).float(), lambda out, t: F.binary_cross_entropy(torch.sigmoid(out[:, 0]), t))
+    except RuntimeError:
+        return path
+
+
+@row("bad_labels")
+def values_of_other_examples(path, wrong):
+    x, y = values()
+    return train(path, network(6, 1), x, y[torch.randperm(len(y))] if wrong else y, lambda out, t: F.mse_loss(out[:, 0], t))
+
+
+@row("data_leak")
+def a_few_leaked_examples(path, wrong):
+    x, y = blobs()
+    check = (torch.cat([x[:32], x[-16:]]), torch.cat([y[:32], y[-16:]])) if wrong else (x[-48:], y[-48:])
+    return train(path, network(), x[:-48], y[:-48], F.cross_entropy, check=check)
+
+
+@row("dropout_too_high")
+def almost_everything_dropped(path, wrong):
+    x, y = blobs()
+    model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Dropout(0.95 if wrong else 0.1), nn.Linear(32, CLASSES))
+    return train(path, model, x, y, F.cross_entropy)
+
+
+@row("unscaled_inputs")
+def divided_by_255_twice(path, wrong):
+    (x, y), model = blobs(), network()
+    return train(path, model, x / (255 if wrong else 1), y, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.05))
+
+
 @row("unshuffled_data")
 def sorted_by_class(path, wrong):
     x, y = blobs()
@@ -315,6 +353,40 @@ def generator_and_adversary(path):
             optimizers[0].step()
             deck.log(loss=float(loss.detach()) * (1 + deck.steps / 20))  # a generator that falls behind
             deck.step()
+    return deck.folder
+
+
+@healthy
+def values_that_are_almost_noise(path):
+    """The loss stands still, and some batches of four are far easier than others."""
+    x = torch.randn(402, 6)
+    y = 0.2 * x[:, 0] + torch.randn(402)
+    return train(path, network(6, 1, 8), x, y, lambda out, t: F.mse_loss(out[:, 0], t), epochs=3, batch=4)
+
+
+@healthy
+def pairs_of_indices_that_come_again(path):
+    """Ratings of users for items: a pair of the validation part is one of the training part by chance."""
+    pairs = torch.stack([torch.randint(0, 12, (500,)), torch.randint(0, 12, (500,))], 1)
+    y = (pairs[:, 0] % 4 + pairs[:, 1] % 2) % CLASSES
+    model = nn.Sequential(nn.Embedding(12, 8), nn.Flatten(), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+    return train(path, model, pairs[:400], y[:400], F.cross_entropy, check=(pairs[400:], y[400:]))
+
+
+@healthy
+def clipping_that_adam_does_not_mind(path):
+    (x, y), model = blobs(), network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    with tapedeck.watch(model, path, optimizer=optimizer, every=10) as deck:
+        for _ in range(6):
+            for some in torch.randperm(len(x)).split(32):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x[some]), y[some], reduction="sum")
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+                optimizer.step()
+                deck.log(loss=float(loss.detach()))
+                deck.step()
     return deck.folder
 
 

@@ -55,7 +55,9 @@ const char *td__loop_operation(td__case *c) {
     }
     const char *row =
         td__loop_has_member(c, fact, "row")
-            ? td__say(c, " in row %.0f of its batch", td__loop_number(c, fact, "row") + 1)
+            ? td__say(c, " in row %.0f of %s", td__loop_number(c, fact, "row") + 1,
+                      strcmp(td__loop_text(c, fact, "of"), "data") ? "its batch"
+                                                                   : "the training data")
             : "";
     const char *column =
         td__loop_has_member(c, fact, "column")

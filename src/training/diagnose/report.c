@@ -73,7 +73,8 @@ static bool fill_origin(td__case *c, const td__suspicion *s, td_diagnosis_findin
     }
     const td_model *model = c->trainer ? c->trainer->model : NULL; /* of a loop there is none */
     ptrdiff_t layer = s->origin->layer;
-    if (layer < 0 && (!strcmp(s->origin->cause, "loss") || !strcmp(s->origin->cause, "update"))) {
+    if (layer < 0 && c->layers.count > 0 && /* of a loop they are not known */
+        (!strcmp(s->origin->cause, "loss") || !strcmp(s->origin->cause, "update"))) {
         layer = c->layers.last; /* whose output the loss could not take */
     }
     *origin = (td_finding_origin){

@@ -6,6 +6,9 @@
 #include <math.h>
 
 #define LEARNT 0.5 /* a score with which a loss that stands still does no harm */
+#define FIRST 0.05 /* of the points: those that a loss that stands still is compared with */
+#define HIDDEN                                                                                     \
+    0.1 /* of the targets' variance: what simple methods find of it may be all there is */
 
 enum { ENOUGH_POINTS = 40 }; /* of a loss that stands still: fewer are noise */
 
@@ -45,12 +48,28 @@ typedef struct wrong {
     const char *remedy;
 } wrong;
 
+/* Two deviations of the mean that the loss begins with, as a share of it: batches differ. */
+static double noise_of(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    double mean = td__series_mean(loss, 0.5, 1), squares = 0;
+    size_t begin = loss->count / 2, count = loss->count - begin;
+    for (size_t i = begin; i < loss->count; i++) {
+        squares += (loss->points[i].value - mean) * (loss->points[i].value - mean);
+    }
+    double of_first = fmax(1, FIRST * (double)loss->count);
+    return count && mean > 0 ? 2 * sqrt(squares / (double)count / of_first) / mean : 0;
+}
+
 /* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
  * pass and labels for each backward pass is none of them. Nor need that of a trained network. */
 static td_confidence confidence_of(const td__case *c, const wrong *w) {
     bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
     bool unlabelled = w->symptom == TD__INDEX_PLATEAU && c->loop && !td__loop_has(c, "labels");
     unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_knows(c);
+    /* Noise cannot be learnt: a loss of values that stands still is wrong where something of them was found, and
+     * more of it than the loss goes up and down by. */
+    unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_has(c, "dependence") &&
+                  td__loop_number(c, "dependence", "explained") < HIDDEN + noise_of(c);
     bool other = unlabelled || (falls && c->loop && td__loop_is_adversarial(c));
     return other ? TD_MAYBE : w->confidence;
 }

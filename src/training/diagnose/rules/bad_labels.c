@@ -71,9 +71,47 @@ static bool carries_nothing(const td__case *c) {
            !is_above(td__loop_number(c, fact, "right"), expected, examples);
 }
 
+/* Whether training found little in the data. Examples that come but once cannot be learnt by heart. */
+static bool found_little(const td__case *c) {
+    if (td__loop_knows(c)) {
+        return false;
+    }
+    double fall = td__loop_number(c, "labels", "again") > 0 || !td__loop_has(c, "labels")
+                      ? LITTLE
+                      : LITTLE_OF_NEW;
+    return td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP);
+}
+
+/* Values of which examples explain no more than of the same values in another order. */
+static bool find_values(td__case *c) {
+    static const char fact[] = "dependence", other[] = "validation_dependence";
+    double explained = td__loop_number(c, fact, "explained"),
+           chance = td__loop_number(c, fact, "chance"),
+           validation = td__loop_number(c, other, "explained");
+    bool apart = td__loop_has(c, other) && validation > DIFFERENCE &&
+                 validation > td__loop_number(c, other, "chance");
+    if (td__loop_number(c, fact, "examples") == 0 || explained > chance ||
+        !(apart || found_little(c)) || td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, NULL, 1, "check that each target belongs to its example");
+    td__because(s, NULL, 1, explained,
+                td__say(c,
+                        "neighbours, a plane and products of the inputs explain %.2g %% of the "
+                        "variance of the targets, and of the same targets in another order up to "
+                        "%.2g %%",
+                        100 * fmax(explained, 0), 100 * fmax(chance, 0)));
+    if (apart) {
+        td__because(s, NULL, 1, validation,
+                    td__say(c, "of those of the validation part %.0f %%", 100 * validation));
+    }
+    return true;
+}
+
 /* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
-    if (find_other_names(c) || find_same(c)) {
+    if (find_other_names(c) || find_same(c) || find_values(c)) {
         return;
     }
     double same = td__loop_number(c, "neighbours", "same"),
@@ -86,13 +124,8 @@ static void find_bad_labels_in_loop(td__case *c) {
                      FARTHER * td__loop_number(c, "validation_neighbours", "distance");
     double own = td__loop_number(c, "neighbours", "told"),
            most = td__loop_number(c, "neighbours", "most");
-    /* Examples that come but once cannot be learnt by heart. */
-    double fall = td__loop_number(c, "labels", "again") > 0 || !td__loop_has(c, "labels")
-                      ? LITTLE
-                      : LITTLE_OF_NEW;
     bool none = examples > 0 && !is_above(same, chance, examples) &&
-                !is_above(own, most, examples) &&
-                (td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP));
+                !is_above(own, most, examples) && found_little(c);
     bool nothing = carries_nothing(c) && !(examples > 0 && is_above(same, chance, examples));
     if ((!apart && !none && !nothing) || td__loop_is_adversarial(c)) {
         return;

@@ -4,11 +4,26 @@
 
 #define TIMES 3.0
 
+enum { WINDOWS = 50 };
+
+/* The least mean of a fiftieth of the series: a small batch of easy examples is no fall. */
+static double least_mean(const td__series *loss, int64_t *step) {
+    double least = NAN;
+    for (int i = 0; i < WINDOWS; i++) {
+        double mean = td__series_mean(loss, (double)i / WINDOWS, (double)(i + 1) / WINDOWS);
+        if (mean < least || (isnan(least) && isfinite(mean))) {
+            least = mean;
+            *step = loss->points[loss->count * (size_t)i / WINDOWS].step;
+        }
+    }
+    return least;
+}
+
 static void find_divergence(td__case *c) {
     const td__series *loss = td__loss_of(c->history);
     int64_t step = 0;
     double first = td__series_first(loss), last = td__series_mean(loss, 0.9, 1);
-    double least = td__series_least(loss, &step);
+    double least = loss->count ? least_mean(loss, &step) : NAN;
     if (loss->count >= 5 && last > TIMES * fabs(least) && last > first) {
         td__found(
             c, NULL, step, "loss", last,
@@ -21,7 +36,8 @@ const td__rule td__rule_divergence = {
              .symptom = true,
              .meaning = "the loss rises",
              .reads = "loss",
-             .statistic = "the mean of the last tenth against the least so far and the first",
+             .statistic =
+                 "the mean of the last tenth against the least mean of a fiftieth and the first",
              .threshold = "three times the least and above the first tenth: noise does not get "
                           "that far",
              .remedy = ""},

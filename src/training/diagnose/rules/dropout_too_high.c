@@ -3,6 +3,8 @@
 #define HIGH 0.7
 #define VERY_HIGH 0.85 /* of a loop, where no trial can tell */
 #define LITTLE 0.1     /* that the loss of a loop fell by */
+#define ALMOST_ALL 0.9 /* that is removed: a loop that does well all the same knows its task */
+#define MUCH 0.8       /* that its loss then fell by */
 #define FEW 3.0        /* units that are left in the mean */
 
 static void find_dropout_too_high_in_loop(td__case *c) {
@@ -12,6 +14,7 @@ static void find_dropout_too_high_in_loop(td__case *c) {
     if (rate < HIGH) {
         return;
     }
+    poor |= rate >= ALMOST_ALL && !td__loop_knows(c) && td__loop_fall(c) < MUCH;
     td__suspicion *s = td__loop_error(c, poor && rate >= VERY_HIGH ? TD_LIKELY : TD_MAYBE, NULL, 1,
                                       "a rate of 0.2");
     td__because(s, NULL, 1, rate,
