@@ -6,12 +6,13 @@
 
 enum { WINDOWS = 50 };
 
-/* The least mean of a fiftieth of the series: a small batch of easy examples is no fall. */
+/* The first loss, or the least mean of a fiftieth of the series: a later small batch of easy examples is no fall. */
 static double least_mean(const td__series *loss, int64_t *step) {
-    double least = NAN;
+    double least = td__series_first(loss);
+    *step = loss->points[0].step;
     for (int i = 0; i < WINDOWS; i++) {
         double mean = td__series_mean(loss, (double)i / WINDOWS, (double)(i + 1) / WINDOWS);
-        if (mean < least || (isnan(least) && isfinite(mean))) {
+        if (mean < least) {
             least = mean;
             *step = loss->points[loss->count * (size_t)i / WINDOWS].step;
         }
@@ -37,7 +38,7 @@ const td__rule td__rule_divergence = {
              .meaning = "the loss rises",
              .reads = "loss",
              .statistic =
-                 "the mean of the last tenth against the least mean of a fiftieth and the first",
+                 "the mean of the last tenth against the first and the least mean of a fiftieth",
              .threshold = "three times the least and above the first tenth: noise does not get "
                           "that far",
              .remedy = ""},
