@@ -74,8 +74,9 @@ TD_API uint32_t td_form_find(const char *name);
     X(LABEL, "label")                                                                              \
     X(PREDICTION, "prediction")                                                                    \
     X(TEXT, "text")                                                                                \
-    X(SYSTEM, "system")   /* load of the machine: system.cpu, … */                                 \
-    X(DERIVED, "derived") /* computed from others on request: recorded only by tracks and            \
+    X(SYSTEM, "system") /* load of the machine: system.cpu, … */                                 \
+    X(DERIVED,                                                                                     \
+      "derived") /* computed from others on request: recorded only by tracks and            \
                            * conditions that name its last word, never by a bare glob */
 
 typedef enum td_signal_kind {

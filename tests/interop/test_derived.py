@@ -232,7 +232,7 @@ record:
 """
     STATE = """
   - {what: ["*.moment*", "*.step_size", "*.update_ratio", "*.gradient_cosine", "*.spectral_norm", "*.stable_rank", "*.effective_rank"], form: tensor, to: [npy]}
-  - {what: ["*.kernel", "*.gradient", "*.output", "*.error", "*.update"], form: tensor, to: [npy]}
+  - {what: [input, prediction, "*.kernel", "*.gradient", "*.output", "*.preactivation", "*.error", "*.update"], form: tensor, to: [npy]}
 """
 
     def setUp(self):
@@ -247,8 +247,7 @@ record:
 
     def test_optimizer_state_and_spectra(self):
         for name, optimizer in {"adam": "{adam: {learning_rate: 0.01}}", "momentum": "{sgd: {learning_rate: 0.1, momentum: 0.9}}",
-                                "rmsprop": "{rmsprop: {}}", "adamax": "{adamax: {}}", "nadam": "{nadam: {}}", "lion": "{lion: {}}",
-                                "adagrad": "{adagrad: {}}", "adadelta": "{adadelta: {}}"}.items():
+                                "rmsprop": "{rmsprop: {}}", "adamax": "{adamax: {}}", "adadelta": "{adadelta: {}}"}.items():
             with self.subTest(name):
                 run = self.run_state(name, optimizer, self.STATE)
                 bare = self.run_state(f"{name}-bare", optimizer, "  - {what: loss, to: [csv]}\n")
@@ -295,10 +294,10 @@ class Keras(Base):
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="first")])
         model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
         x = np.random.default_rng(0).standard_normal((16, 4)).astype("float32")
-        recorder = tapedeck.Recorder(self.path("run"), every=1, log="")
-        recorder.deck.track("*.moment*,*.update_ratio,*.kernel,*.kernel.gradient", every=1, form="tensor", to="npy")
+        recorder = tapedeck.Recorder(self.path("run"), track=[
+            dict(what="*.moment*,*.update_ratio,*.kernel,*.kernel.gradient", every=1, form="tensor", to="npy")])
         model.fit(x, x[:, :3], batch_size=8, epochs=2, verbose=0, callbacks=[recorder])
-        run = Recorded(recorder.deck.folder)
+        run = Recorded(recorder.folder)
         gradients, weights = run.tensor("first.kernel.gradient"), run.tensor("first.kernel")
         first = second = 0
         for step in range(4):
