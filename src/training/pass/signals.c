@@ -161,10 +161,10 @@ static size_t layer_of(const td__pass_signals *signals, const td__signal_entry *
     case TD_SIGNAL_UPDATE:
         return td_model_parameter_at(signals->model, entry->index)->layer + 1;
     case TD_SIGNAL_DERIVED:
-        return entry->of == TD__OF_PARAMETER
+        return entry->subject == TD__OF_PARAMETER
                    ? td_model_parameter_at(signals->model, entry->index)->layer + 1
-               : entry->of == TD__OF_LAYER ? entry->index + 1
-                                           : 0;
+               : entry->subject == TD__OF_LAYER ? entry->index + 1
+                                                : 0;
     default:
         return entry->order;
     }
@@ -212,9 +212,9 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
     case TD_SIGNAL_PARAMETER:
         return update + 3 + 2 * index;
     case TD_SIGNAL_DERIVED:
-        return entry->of == TD__OF_PARAMETER ? update + 3 + 2 * index
-               : entry->of == TD__OF_LAYER   ? forward + 2 * index + 1
-                                             : loss;
+        return entry->subject == TD__OF_PARAMETER ? update + 3 + 2 * index
+               : entry->subject == TD__OF_LAYER   ? forward + 2 * index + 1
+                                                  : loss;
     default:
         return entry->order                       ? forward + 2 * (int64_t)entry->order - 1
                : entry->phase == TD__PHASE_LOSS   ? loss

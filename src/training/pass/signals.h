@@ -17,17 +17,17 @@ typedef enum td__derived_of { TD__OF_NOTHING, TD__OF_LAYER, TD__OF_PARAMETER } t
 typedef struct td__signal_entry {
     char *name; /* the signals' */
     td_signal_kind kind;
-    size_t index;        /* of the layer or parameter */
-    int64_t elements;    /* of one record, or of one example where it is batched; 0: one number */
-    bool batched;        /* its rows are examples */
-    bool epochs_only;    /* has a value at the end of an epoch: val_… */
-    td_better better;    /* of a metric; 0: what its name says */
-    size_t order;        /* of the layer that a metric is about, from 1; 0: of none */
-    td__phase phase;     /* of a metric */
-    td__derived_of of;   /* TD_SIGNAL_DERIVED: what index is of … */
-    uint8_t which;       /* … and the number of the derived signal among those of such */
-    bool channels_first; /* as td_signal_info's */
-    td_signal *signal;   /* the deck's; NULL before td__pass_signals_connect */
+    size_t index;     /* of the layer or parameter */
+    int64_t elements; /* of one record, or of one example where it is batched; 0: one number */
+    bool batched;     /* its rows are examples */
+    bool epochs_only; /* has a value at the end of an epoch: val_… */
+    td_better better; /* of a metric; 0: what its name says */
+    size_t order;     /* of the layer that a metric is about, from 1; 0: of none */
+    td__phase phase;  /* of a metric */
+    td__derived_of subject; /* TD_SIGNAL_DERIVED: what index is of … */
+    uint8_t which;          /* … and the number of the derived signal among those of such */
+    bool channels_first;    /* as td_signal_info's */
+    td_signal *signal;      /* the deck's; NULL before td__pass_signals_connect */
 } td__signal_entry;
 
 /* Takes what a pass records in the deck's place. */

@@ -119,7 +119,7 @@ bool td__optimizer_signals_list(td_trainer *trainer) {
         for (size_t k = 0; good && weight >= 0 && k < SIGNALS; k++) {
             td__signal_entry entry = {
                 .kind = TD_SIGNAL_DERIVED,
-                .of = TD__OF_PARAMETER,
+                .subject = TD__OF_PARAMETER,
                 .index = i,
                 .which = (uint8_t)k,
                 .elements = signals[k].is_tensor ? td_tensor_count(parameter->tensor) : 0};
@@ -133,7 +133,7 @@ bool td__optimizer_signals_list(td_trainer *trainer) {
 }
 
 bool td__optimizer_signal_needs_update(const td__signal_entry *entry) {
-    return entry->kind == TD_SIGNAL_DERIVED && entry->of == TD__OF_PARAMETER &&
+    return entry->kind == TD_SIGNAL_DERIVED && entry->subject == TD__OF_PARAMETER &&
            signals[entry->which].needs_update;
 }
 
