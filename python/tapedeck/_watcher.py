@@ -23,6 +23,8 @@ from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
+from ._torch_attention import Attention
+from ._torch_rows import LossRows
 from .deck import Deck
 
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
@@ -76,6 +78,7 @@ class Watcher(Recording):
         self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix) if loop_checks else None
         self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
+        self.derived = [LossRows(self), Attention(self)]
 
     def _declare(self) -> None:
         order = 0
@@ -152,6 +155,8 @@ class Watcher(Recording):
     def _open_step(self) -> None:
         """Something may be due that was not before."""
         self.due = self.deck._native.due(self.deck.steps + 1)
+        for each in self.derived:
+            each.open_step(self.due and not self.finished)
         if self.due:
             self._put_on()
             self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
@@ -334,6 +339,7 @@ class Watcher(Recording):
             self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
+        self.derived[0].after_update()
         clock.see_step(id(updates))
         if clock.is_over and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass
@@ -383,6 +389,8 @@ class Watcher(Recording):
 
     def finish(self) -> None:
         self.finished = True
+        for each in self.derived:
+            self.guard("derived", each.finish)
         if self.loop is not None:
             self.loop.finish()
         self.scaler.settle()
