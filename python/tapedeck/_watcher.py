@@ -24,6 +24,7 @@ from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
 from ._torch_attention import Attention
+from ._torch_functions import Functions
 from ._torch_rows import LossRows
 from .deck import Deck
 
@@ -34,7 +35,7 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool, world: int, local: bool) -> None:
+                 loop_checks: bool, world: int, local: bool, functions: bool = False) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -79,6 +80,8 @@ class Watcher(Recording):
         self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
         self.derived = [LossRows(self), Attention(self)]
+        self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
+        self.functions = Functions(self) if functions else None
 
     def _declare(self) -> None:
         order = 0
@@ -176,6 +179,7 @@ class Watcher(Recording):
                            "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
+        self.handles[0].tap.around = self.functions  # the first module is the model itself
         self.handles += [tensor.register_hook(EagerHook(partial(self._put_local, signal))) for tensor, signal in self.local]
 
     def _put_local(self, signal: Any, gradient: torch.Tensor) -> None:
@@ -184,6 +188,8 @@ class Watcher(Recording):
             self.guard("local_gradients", self.put, signal, gradient if self.loss_scale == 1 else gradient / self.loss_scale)
 
     def _take_off(self) -> None:
+        if self.handles:
+            self.handles[0].tap.around = None
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -329,6 +335,8 @@ class Watcher(Recording):
                 self.note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
             self.scalar("training_mode", float(self.model.training))
             self.scalar("micro_batches", float(self.passes))
+            if self.scale.wants() and self.scaler.find() is not None:
+                self.scalar("loss_scale", self.scaler.scale())
             self._remember(updates.parameters(), updates)
 
     def after_update(self, updates: Updates) -> None:

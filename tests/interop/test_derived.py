@@ -35,7 +35,7 @@ class Recorded:
                 self.values.setdefault(name, {})[step] = value
 
     def tensor(self, name):
-        return np.load(os.path.join(self.folder, f"{name}.npy")).astype(np.float64)
+        return np.load(os.path.join(self.folder, f"{name.replace('/', '%2F').replace('@', '%40')}.npy")).astype(np.float64)
 
 
 def spectrum(matrix):
@@ -366,6 +366,16 @@ class Block(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2)
 
 
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = F.relu(self.linear(x))
+        return (x + y) + y * 0.5
+
+
 class Transformer(nn.Module):
     def __init__(self, weights):
         super().__init__()
@@ -446,6 +456,50 @@ class TorchRows(Base):
                 self.assertEqual(rows, [row for each in expected for row in each[0]])
         self.assertEqual(F.softmax.__module__, "torch.nn.functional")
         self.assertFalse(hasattr(F.scaled_dot_product_attention, "__wrapped__"))
+
+    def test_functions_between_modules(self):
+        def train(folder):
+            torch.manual_seed(0)
+            model = nn.Sequential(Residual(), Residual())
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            x = torch.randn(5, 4)
+            deck = folder and tapedeck.watch(model, self.path(folder), optimizer=optimizer, log="", loop_checks=False, functions=True)
+            if deck:
+                deck.track("*.output,*.error", at=[2], form="tensor", to="npy")
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+                if deck:
+                    deck.step()
+            if deck:
+                deck.finish()
+            return [p.detach().clone() for p in model.parameters()], deck and Recorded(deck.folder)
+
+        bare, _ = train(None)
+        recorded, run = train("run")
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(bare, recorded)))
+        functions = {name for name in run.kinds if "/" in name}
+        self.assertEqual(functions, {f"{i}/{word}.{kind}" for i in (0, 1) for word in ("relu", "mul", "add", "add@1") for kind in ("output", "error")})
+        linear, relu, add = (run.tensor(name) for name in ("0.linear.output", "0/relu.output", "0/add.output"))
+        np.testing.assert_array_equal(relu, np.maximum(linear, 0))
+        np.testing.assert_allclose(run.tensor("0/add@1.output"), add + 0.5 * relu, rtol=1e-6)
+        np.testing.assert_array_equal(run.tensor("0/mul.error"), run.tensor("0/add@1.error"))
+        self.assertEqual(torch.overrides._get_current_function_mode_stack() if hasattr(torch.overrides, "_get_current_function_mode_stack") else [], [])
+
+    def test_the_history_of_the_loss_scale(self):
+        model = nn.Linear(4, 3)
+        optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+        deck = tapedeck.watch(model, self.path("run"), optimizer=optimizer, scaler=scaler, log="", loop_checks=False)
+        deck.track("loss_scale")
+        for i in range(6):
+            optimizer.zero_grad()
+            scaler.scale(model(torch.full((2, 4), float("inf") if i == 3 else 1.0)).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            deck.step()
+        deck.finish()
+        self.assertEqual(Recorded(deck.folder).values["loss_scale"], {1: 1024, 2: 1024, 3: 2048, 5: 1024, 6: 1024})  # step 4 was skipped
 
     def test_losses_of_torch(self):
         x, generator = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.Generator().manual_seed(1)
