@@ -224,7 +224,9 @@ export class Chart {
         }
         const r = this.scale;
         this.note.textContent =
-            (r.symmetric ? " symmetric log" : r.log ? " log" : "") + (r.outside ? " · values outside are cut off" : "");
+            (r.symmetric ? " symmetric log" : r.log ? " log" : "") +
+            (r.outside ? " · values outside are cut off" : "") +
+            (this.about ? ` · ${this.about}` : "");
         this.drawLegend();
     }
 
@@ -398,13 +400,12 @@ export class Chart {
                 return;
             }
             const one = line.min[at] === line.max[at] || Number.isNaN(line.min[at]);
-            const text = one
-                ? short(line.mean[at])
-                : `${short(line.mean[at])} (${short(line.min[at])} … ${short(line.max[at])})`;
+            const ends = `${short(line.min[at])} … ${short(line.max[at])}`,
+                text = line.band ? ends : one ? short(line.mean[at]) : `${short(line.mean[at])} (${ends})`;
             // A statistic is of a tensor's finite values.
             const partly = line.bad[at] > 0 && Number.isFinite(line.mean[at]);
             node.textContent = partly ? `${text} and NaN or ∞` : text;
-            node.dataset.exact = exact(line.mean[at]);
+            node.dataset.exact = line.band ? `${exact(line.min[at])} … ${exact(line.max[at])}` : exact(line.mean[at]);
             node.title = `${node.dataset.exact}: click to copy`;
             node.classList.toggle("bad", line.bad[at] > 0);
         });

@@ -23,10 +23,21 @@ class Bands extends Chart {
         const column = (q) => Float64Array.from(records, (record) => record.quantiles[q]);
         const x = Float64Array.from(records, (record) => this.time.toAxis(record.step)),
             none = new Float64Array(records.length);
+        // The legend says a band's ends; the line in it is the median's.
+        const band = (name, low, high) => ({
+            name,
+            band: true,
+            colour: categories[0],
+            x,
+            mean: column(3),
+            min: column(low),
+            max: column(high),
+            bad: none,
+        });
         this.set([
             { name: "median", colour: categories[0], x, mean: column(3), min: column(0), max: column(6), bad: none },
-            { name: "5 … 95 %", colour: categories[0], x, mean: column(3), min: column(1), max: column(5), bad: none },
-            { name: "25 … 75 %", colour: categories[0], x, mean: column(3), min: column(2), max: column(4), bad: none },
+            band("5 … 95 %", 1, 5),
+            band("25 … 75 %", 2, 4),
         ]);
     }
 }
@@ -349,7 +360,7 @@ async function slices(context, signal) {
     const kernel = signal.kind === "parameter" || signal.kind === "gradient" || signal.kind === "update",
         all = tensor.shape[axis];
     return [
-        gallery(tensor, kernel ? 44 : 64, String),
+        gallery(tensor, kernel ? 44 : tensor.slices > 16 ? 34 : 64, String),
         all > tensor.slices ? el("p", { class: "quiet" }, `${tensor.slices} of ${all}`) : "",
     ];
 }
