@@ -194,9 +194,8 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*record)(td_deck *deck);
-    } kinds[] = {{"hostile", hostile}, {"many", many}, {"layers", layers},
-                 {"types", types},     {"odd", odd},   {"grow", grow},
-                 {"empty", empty},     {"rank", several}};
+    } kinds[] = {{"hostile", hostile}, {"many", many}, {"layers", layers}, {"types", types},
+                 {"odd", odd},         {"grow", grow}, {"empty", empty},   {"rank", several}};
     td_error error = {0};
     td_rank rank = {.size = sizeof rank};
     char text[TD_RANK_TEXT_SIZE];

@@ -45,9 +45,10 @@ static bool is_kept(const char *key) {
 td_status td__route_note(td__call *call, td_error *error) {
     const char *key = td__call_text(call, "key"), *value = td__call_text(call, "value");
     if (!is_kept(key) || strlen(value) > MAX_REMARK) {
-        return td_error_set(error, TD_INVALID,
-                            "a remark is tags, notes, starred, archived or dashboards, of up to %d bytes",
-                            MAX_REMARK);
+        return td_error_set(
+            error, TD_INVALID,
+            "a remark is tags, notes, starred, archived or dashboards, of up to %d bytes",
+            MAX_REMARK);
     }
     if (call->run->info.events) {
         return td_error_set(error, TD_UNSUPPORTED, "event files have no place for remarks");
