@@ -2,6 +2,7 @@
 """A training that is sent to PostgreSQL while the server is killed, connections are cut, its disk is full and its answers are
 garbage: training ends well, and the database has what run.db has, everything and nothing twice. TD_FAULTS says how many
 of each (2)."""
+import filecmp
 import os
 import random
 import shutil
@@ -25,6 +26,7 @@ record:
   - {what: "loss, accuracy, val_loss", every: 10 steps}
   - {what: "*.error, *.gradient", every: 50 steps, form: stats}
   - {what: "*.error", every: 100 steps, form: histogram}
+  - {what: "*.kernel", every: 100 steps, form: tensor, to: npy}
 """
 COMPARED = ["SELECT signal, step, value FROM scalars ORDER BY 1, 2", "SELECT * FROM stats ORDER BY signal, step",
             "SELECT signal, step, low, high, count FROM histograms ORDER BY 1, 2, 3", "SELECT step, epoch, wall_time FROM steps ORDER BY 1",
@@ -119,7 +121,7 @@ class Faults(Case):
 
     def train(self, url, *faults):
         """A training during which the faults happen; then compares."""
-        text = SMALL.replace("epochs: 4", "epochs: 10000000") + RECORD + f"store: \"{url}\"\n"
+        text = SMALL.replace("epochs: 4", "epochs: 10000000") + RECORD + f"store: \"{url}&tensors=database\"\n"
         self.write("small.yaml", text)
         process = subprocess.Popen([PROGRAM, "train", "small.yaml"], cwd=self.folder, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=dict(self.environment(), TAPEDECK_STORE_WAIT="60"))
@@ -135,11 +137,16 @@ class Faults(Case):
         self.assertEqual(process.returncode, 130, out + errors)
         return errors
 
-    def compare(self, place, folder="runs/small"):
+    def compare(self, place, folder="runs/small", tensors=False):
         for statement in COMPARED:
             one, other = (self.run_program("sql", run, statement, "--csv").stdout for run in (folder, place))
             self.assertEqual(one, other, statement)
             self.assertTrue(one)
+        if tensors:
+            back = tempfile.mkdtemp(dir=self.folder)
+            self.run_program("pull", place, os.path.join(back, "run"))
+            for name in ("hidden.kernel.npy", "logits.kernel.npy"):
+                self.assertTrue(filecmp.cmp(self.path(folder, name), os.path.join(back, "run", name), shallow=False), name)
 
     def once(self, server):
         self.assertEqual(server.sql("SELECT count(*) FROM tapedeck.run"), [["1"]])
@@ -158,7 +165,7 @@ class Faults(Case):
             server.start()
         self.train(server.url(), *[kill] * FAULTS)
         self.once(server)
-        self.compare(server.url() + "#small")
+        self.compare(server.url() + "#small", tensors=True)
 
     def test_connections_that_are_cut(self):
         server = self.serve()
@@ -166,7 +173,7 @@ class Faults(Case):
         self.addCleanup(proxy.close)
         self.train(proxy.url(), *[proxy.cut] * FAULTS)
         self.once(server)
-        self.compare(server.url() + "#small")
+        self.compare(server.url() + "#small", tensors=True)
 
     def test_a_disk_of_the_server_that_is_full(self):
         server = self.serve()
@@ -196,7 +203,7 @@ class Faults(Case):
             os.unlink(filler)
         errors = self.train(server.url(database="tight"), *[fill] * FAULTS)
         refused.append(errors)
-        self.compare(server.url(database="tight") + "#small")
+        self.compare(server.url(database="tight") + "#small", tensors=True)
         with open(os.path.join(server.folder, "log"), encoding="utf-8") as log:
             self.assertIn("No space left on device", log.read())
 
