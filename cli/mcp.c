@@ -293,7 +293,13 @@ static int run(int count, char **arguments) {
     struct stat about;
     td_error error = {0};
     const char *folder = count ? arguments[0] : stat("runs", &about) == 0 ? "runs" : ".";
-    if (strstr(folder, "://")) {
+    bool database =
+        strncmp(folder, "postgresql://", 13) == 0 || strncmp(folder, "postgres://", 11) == 0;
+    if (strstr(folder, "://") && !database) {
+        return misuse(&command_mcp, "%s: folders and databases (postgresql://…) are served",
+                      folder);
+    }
+    if (database) {
         td_status status = td_runs_find(folder, ignore_run, NULL, &error);
         return status ? fail(status_of(status), "%s", error.text) : serve(folder);
     }

@@ -8,12 +8,14 @@ import random
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from contextlib import closing
 
 sys.path.insert(0, os.path.join(os.environ["TD_SOURCE"], "tests", "cli"))
 import postgresql
@@ -164,6 +166,32 @@ class Faults(Case):
             time.sleep(self.chance.uniform(0, 1.0))
             server.start()
         self.train(server.url(), *[kill] * FAULTS)
+        self.once(server)
+        self.compare(server.url() + "#small", tensors=True)
+
+    def test_a_server_that_hangs_holds_nothing_up(self):
+        server = self.serve()
+
+        def last_step():
+            with closing(sqlite3.connect(f"file:{self.path('runs/small/run.db')}?mode=ro", uri=True)) as database:
+                return database.execute("SELECT max(step) FROM step").fetchone()[0] or 0
+
+        def hang():
+            with open(os.path.join(server.data, "postmaster.pid"), encoding="utf-8") as file:
+                first = int(file.readline())
+            with open(f"/proc/{first}/task/{first}/children", encoding="utf-8") as file:
+                processes = [first, *map(int, file.read().split())]
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            try:
+                step, until = last_step(), time.monotonic() + 60
+                while last_step() < step + 500:
+                    self.assertLess(time.monotonic(), until)
+                    time.sleep(0.1)
+            finally:
+                for process in processes:
+                    os.kill(process, signal.SIGCONT)
+        self.train(server.url(), *[hang] * FAULTS)
         self.once(server)
         self.compare(server.url() + "#small", tensors=True)
 
