@@ -26,9 +26,9 @@ BUILD = os.environ["TD_BUILD"]
 RECORD = """
 record:
   - {what: "loss, accuracy, val_loss", every: 10 steps}
-  - {what: "*.error, *.gradient", every: 50 steps, form: stats}
-  - {what: "*.error", every: 100 steps, form: histogram}
-  - {what: "*.kernel", every: 100 steps, form: tensor, to: npy}
+  - {what: "*.error, *.gradient", every: 200 steps, form: stats}
+  - {what: "*.error", every: 400 steps, form: histogram}
+  - {what: "*.kernel", every: 400 steps, form: tensor, to: npy}
 """
 COMPARED = ["SELECT signal, step, value FROM scalars ORDER BY 1, 2", "SELECT * FROM stats ORDER BY signal, step",
             "SELECT signal, step, low, high, count FROM histograms ORDER BY 1, 2, 3", "SELECT step, epoch, wall_time FROM steps ORDER BY 1",
@@ -125,18 +125,22 @@ class Faults(Case):
         """A training during which the faults happen; then compares."""
         text = SMALL.replace("epochs: 4", "epochs: 10000000") + RECORD + f"store: \"{url}&tensors=database\"\n"
         self.write("small.yaml", text)
-        process = subprocess.Popen([PROGRAM, "train", "small.yaml"], cwd=self.folder, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env=dict(self.environment(), TAPEDECK_STORE_WAIT="60"))
+        with open(self.path("errors"), "w", encoding="utf-8") as log:  # a pipe that nobody empties would end the training
+            process = subprocess.Popen([PROGRAM, "train", "small.yaml", "--quiet"], cwd=self.folder, stdout=subprocess.DEVNULL,
+                                       stderr=log, env=dict(self.environment(), TAPEDECK_STORE_WAIT="60"))
         try:
             for fault in faults:
                 time.sleep(self.chance.uniform(0.2, 2.0))
                 fault()
             time.sleep(1)
             process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=180)
+            process.wait(timeout=180)
         finally:
             process.kill()
-        self.assertEqual(process.returncode, 130, out + errors)
+            process.wait()
+        with open(self.path("errors"), encoding="utf-8") as log:
+            errors = log.read()
+        self.assertEqual(process.returncode, 130, errors)
         return errors
 
     def compare(self, place, folder="runs/small", tensors=False):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.environ["TD_SOURCE"], "tests", "cli"))
 import postgresql
@@ -44,10 +45,15 @@ class Database(unittest.TestCase):
             time.sleep(0.05)
 
     def test_a_run_that_is_recording_is_followed(self):
-        viewer = Viewer(self.server.url())
+        viewer = Viewer(self.server.url(), "--write")
         self.addCleanup(viewer.process.kill)
         told = self.follow(viewer)
-        viewer.first_run()
+        demo = viewer.first_run()
+        for key, value in (("archived", "yes"), ("tags", "paper, 'x'")):
+            answer = viewer.get(f"/api/note?run={demo}&key={key}&value={urllib.parse.quote(value)}", {"Origin": viewer.address}, "POST")
+            self.assertEqual(answer[0], 200, answer)
+        self.assertEqual(self.server.sql("SELECT key, value FROM tapedeck.note WHERE kind = 'remark' ORDER BY 1"),
+                         [["archived", "yes"], ["tags", "paper, 'x'"]])
         listening = "SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN tapedeck'"
         self.server.wait_for(listening, [["1"]])
         with open(self.folder / "grow.yaml", "w", encoding="utf-8") as file:

@@ -97,7 +97,7 @@ const char *td__pg_number(char out[TD__PG_NUMBER], int64_t value) {
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 /* Names that a session looks up are PostgreSQL's own or have a schema in front: nobody can put another table or function
- * in their place. */
+ * in their place. Statements here are short; compiling one takes longer than running it. */
 static td_status connect_now(td__pg *pg, td_error *error) {
     char password[TD__URL_ROOM], plain[TD__URL_ROOM];
     td_status status = td__url_tensors(pg->url, plain, &pg->tensors, error);
@@ -111,13 +111,13 @@ static td_status connect_now(td__pg *pg, td_error *error) {
     if (!pg->connection) {
         return report(pg, &problem, error);
     }
-    return td__pg_script(pg,
-                         pg->writes ? "SET search_path = pg_catalog; SET statement_timeout = '60s';"
-                                      "SET lock_timeout = '20s';"
-                                      "SET idle_in_transaction_session_timeout = '120s'"
-                                    : "SET search_path = pg_catalog; SET statement_timeout = '60s';"
-                                      "SET default_transaction_read_only = on",
-                         error);
+    return td__pg_script(
+        pg,
+        pg->writes ? "SET search_path = pg_catalog; SET jit = off; SET statement_timeout = '60s';"
+                     "SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '120s'"
+                   : "SET search_path = pg_catalog; SET jit = off; SET statement_timeout = '60s';"
+                     "SET default_transaction_read_only = on",
+        error);
 }
 
 td_status td__pg_ask(td__pg *pg, const char *sql, int count, const char *const *values,
