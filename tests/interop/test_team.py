@@ -45,7 +45,7 @@ TRAINED = {
 TABLES = ("signals", "scalars", "stats", "histograms", "events", "examples", "notes", "config", "environment", "steps", "findings",
           "tensors", "hashes", "texts", "runs")
 COMMANDS = [["show"], ["show", "--json"], ["show", "loss"], ["show", "*.error", "--steps", "3..9"], ["show", "*.kernel", "--json"],
-            ["diagnose", "--no-keep"], ["diagnose", "--no-keep", "--json"], ["assert", "loss < 100"], ["assert", "loss > 100", "--json"],
+            ["diagnose", "--no-keep", "--no-trial"], ["diagnose", "--no-keep", "--no-trial", "--json"], ["assert", "loss < 100"], ["assert", "loss > 100", "--json"],
             *(["sql", f"SELECT * FROM {table}", "--csv"] for table in TABLES),
             *(["export", "--to", form, "--out", "OUT"] for form in ("csv", "npy", "npz", "tensorboard", "sqlite", "png"))]
 # Of the viewer: what it is asked of a run and of each of its signals.
@@ -164,7 +164,8 @@ class Team(unittest.TestCase):
                     for what in OF_SIGNAL:
                         found[name, signal["name"], what] = self.answer(viewer, run["id"], what.format(id=signal["id"]))
         finally:
-            viewer.close()
+            ended = viewer.close()
+        self.assertEqual(ended, 0)
         return found
 
     def answer(self, viewer, run, what):

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_RUNS = 1 << 16, TEXT = 24 };
+enum { MAX_RUNS = 1 << 12 };
 static const double retry_seconds = 30;
 
 typedef struct notified {
