@@ -7,7 +7,7 @@
 #include "tape/pick.h"
 
 static const char *const kind_names[] = {
-#define NAME(member, word, keras) #word,
+#define NAME(member, word, keras, options) #word,
     TD_LAYER_LIST(NAME)
 #undef NAME
 };
