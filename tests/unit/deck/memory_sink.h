@@ -1,4 +1,4 @@
-/* A sink that remembers what it was given, and can be told to stall or to fail. */
+/* A sink that remembers what it was given, and can be made to stall or to fail. */
 #ifndef TAPEDECK_TESTS_MEMORY_SINK_H
 #define TAPEDECK_TESTS_MEMORY_SINK_H
 
