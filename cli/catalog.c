@@ -161,7 +161,7 @@ static int list_catalogs(bool json) {
     return EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_list(int count, char **arguments) {
     bool json = false, markdown = false;
     const option options[] = {{.name = "json", .flag = &json},
                               {.name = "markdown", .flag = &markdown}};
@@ -210,4 +210,4 @@ const command command_list = {
             "  tapedeck list optimizers adam --json\n"
             "\n"
             "More: docs/experiment.md\n",
-    .run = run};
+    .run = run_list};

@@ -276,7 +276,7 @@ static int serve(const char *folder) {
     return EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_mcp(int count, char **arguments) {
     if (!parse_options(&command_mcp, NULL, 0, &count, arguments)) {
         return EXIT_USAGE;
     }
@@ -298,5 +298,5 @@ const command command_mcp = {
     .name = "mcp",
     .summary = "serve runs to agents: the Model Context Protocol on stdin and stdout, read-only",
     .help = help,
-    .run = run,
+    .run = run_mcp,
 };

@@ -39,10 +39,10 @@ typedef struct td_predict_options {
      * step for each batch, into a new run. */
     const char *record; /* names and globs, separated by commas; NULL: none */
     const char *form;   /* of them, separated by commas; NULL: each sink's own */
-    const char *sinks;  /* separated by commas; NULL: the standard ones */
+    const char *sinks;  /* separated by commas; NULL: the default ones */
     const char *out;    /* the run's folder; NULL: "runs/predict" */
     FILE *stream;       /* for what is printed; NULL: stdout */
-    /* Told after each batch; false stops: TD_INTERRUPTED, and no file is written. */
+    /* Called after each batch; false stops: TD_INTERRUPTED, and no file is written. */
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
     double scale; /* multiplies inputs, instead of what training did; 0: as in training */
@@ -102,7 +102,7 @@ typedef struct td_evaluate_options {
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;
     td_header header; /* CSV: whether the first line has the columns' names */
-    /* Told after each batch; false stops: TD_INTERRUPTED. */
+    /* Called after each batch; false stops: TD_INTERRUPTED. */
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
 } td_evaluate_options;

@@ -113,11 +113,11 @@ typedef enum td_fill { TD_FILL_REFLECT, TD_FILL_NEAREST, TD_FILL_CONSTANT, TD_FI
 /* Images (height, width, channels) of the training part, changed at random in each epoch, by seed,
  * epoch and row alone. 0: not at all. */
 typedef struct td_augment {
-    td_flip flip;      /* half of them */
-    double shift;      /* by up to this share of height and width */
-    double rotate;     /* by up to this share of a full turn, either way */
-    double zoom;       /* to 1 - zoom … 1 + zoom of the size */
-    int64_t crop;      /* by up to so many whole pixels: so much border, then cut out at random */
+    td_flip flip;  /* half of them */
+    double shift;  /* by up to this share of height and width */
+    double rotate; /* by up to this share of a full turn, either way */
+    double zoom;   /* to 1 - zoom … 1 + zoom of the size */
+    int64_t crop;  /* by up to this many whole pixels: a border as wide, then cut out at random */
     double brightness; /* up to this is added or taken, in the units that batches have */
     double contrast;   /* 1 - contrast … 1 + contrast times the distance from a channel's mean */
     td_fill fill;

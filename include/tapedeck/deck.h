@@ -103,7 +103,7 @@ typedef struct td_signal_info {
     const char *const *units; /* names of the columns of a row (classes); NULL: none */
     size_t unit_count;
     int32_t rank; /* of the process that recorded it, from 0 */
-    /* Predictions: rows are scores of so many classes, one each, or one that says the second of two
+    /* Predictions: rows are scores of several classes, one each, or one that says the second of two
      * classes above the threshold. 0: they are values. */
     int64_t classes;
     double threshold;
@@ -221,9 +221,9 @@ typedef struct td_sink_options {
                          * records of later steps are removed and new ones appended, except that
                          * TensorBoard's events begin a new file that says from which step on it
                          * replaces the old one */
-    /* Tells of something that went wrong and does not stop the sink; from any of its functions. NULL:
-     * nobody listens. */
-    void (*say)(void *listener, const td_error *problem);
+    /* Reports a problem that does not stop the sink; called from any of its functions. NULL: problems are
+     * not reported. */
+    void (*report)(void *listener, const td_error *problem);
     void *listener;
     int64_t *held;     /* NULL, or where the sink counts the records that it has taken and that are
                          * not in its files yet: what is left there after close is lost. The
@@ -390,7 +390,7 @@ typedef struct td_track {
  */
 TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_error *error);
 
-/* Whom to tell, once, when a condition holds for the first time; or, without one, of every cause that
+/* Whom to notify, once, when a condition holds for the first time; or, without one, of every cause that
  * td_deck_raise is given, once each. What happened is one line of JSON: {"text", "run", "cause", "message",
  * "epoch", "step", "time"}. */
 typedef struct td_alert {
@@ -406,7 +406,7 @@ typedef struct td_alert {
  * that closing the deck gives it five seconds. One that fails is an error of td_deck_flush or
  * td_deck_close, and an event. */
 TD_API td_status td_deck_alert(td_deck *deck, const td_alert *alert, td_error *error);
-/* Tells all alerts without a condition of a cause ("vanishing_gradient") that was not raised before (up to
+/* Notifies all alerts without a condition of a cause ("vanishing_gradient") that was not raised before (up to
  * 256 of them), and makes it an event of the run. */
 TD_API td_status td_deck_raise(td_deck *deck, const char *cause, const char *text);
 
@@ -429,7 +429,7 @@ TD_API bool td_signal_wants(const td_signal *signal);
  * epoch's last, or for a condition. A program can leave out whatever it does only to record. */
 TD_API bool td_deck_due(td_deck *deck, int64_t step);
 
-/* Tells the deck of a tensor. The memory is read during the call only, unless the view has a
+/* Records a tensor under a name. The memory is read during the call only, unless the view has a
  * release callback: then it may be kept until release is called, which happens exactly once,
  * whatever is returned. Nothing happens when nothing wants the signal. */
 TD_API td_status td_deck_record(td_deck *deck, const char *name, td_view view);

@@ -46,7 +46,7 @@ typedef struct td_replay_options {
         *out; /* a new folder; NULL: the records are added to the run, never in place of others */
     const char *when;  /* only steps in which this holds, as in tracks */
     const char *until; /* ends with the first step in which this holds */
-    int64_t history;   /* with when: also so many steps before */
+    int64_t history;   /* with when: also this many steps before */
     /* Called once before anything is executed or written; false ends the call with TD_INTERRUPTED. */
     bool (*plan)(void *user, const td_replay_plan *plan);
     void *user;

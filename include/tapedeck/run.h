@@ -118,11 +118,11 @@ typedef struct td_point {
 } td_point;
 
 /* A signal's scalars (statistic NULL) or one of its statistics ("norm", "mean", …) from first to
- * last, in at most `most` points; their number. Where there are more steps they are taken together,
- * lowest and highest kept. *sampled (may be NULL): so many that not all were looked at. 0 when
+ * last, in at most max_count points; returns their number. Where there are more steps they are taken together,
+ * lowest and highest kept. *sampled (may be NULL): there are too many to read all of them. 0 when
  * there are none, or no such statistic. */
 TD_API size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic,
-                            int64_t first, int64_t last, td_point *points, size_t most,
+                            int64_t first, int64_t last, td_point *points, size_t max_count,
                             bool *sampled);
 /* One step of a signal, exactly as it was recorded. */
 typedef struct td_run_value {
@@ -131,10 +131,10 @@ typedef struct td_run_value {
     int64_t nonfinite; /* NaN and infinite elements: of the tensor, or 1 for such a scalar */
 } td_run_value;
 
-/* The first `most` steps of a signal from first to last, in order: its scalars (statistic NULL) or
+/* The first max_count steps of a signal from first to last, in order: its scalars (statistic NULL) or
  * one of its statistics; their number. To go on, ask again from the step after the last one. */
 TD_API size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic,
-                            int64_t first, int64_t last, td_run_value *values, size_t most);
+                            int64_t first, int64_t last, td_run_value *values, size_t max_count);
 
 /* When a step was. */
 typedef struct td_run_step {
@@ -169,8 +169,8 @@ TD_API bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extreme
  * larger is better, otherwise the least. */
 TD_API double td_run_best(const td_run_signal *signal, const td_extremes *extremes, int64_t *step);
 /* The metrics that say most about a run, loss and accuracy first: their indices among its signals;
- * how many, at most `most`. */
-TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most);
+ * how many, at most max_count. */
+TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t max_count);
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
 

@@ -75,7 +75,7 @@ typedef struct td_trainer_options {
     void *user;
     double progress_interval; /* seconds between two calls within an epoch; 0: 0.1. The end of an
                                * epoch is always reported */
-    /* Told of what training does not stop for: of the data, of what looks like a mistake, of tracks
+    /* Called with what training does not stop for: of the data, of what looks like a mistake, of tracks
      * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
     void (*remark)(void *user, const char *text);
     const td_train_observer *observer; /* borrowed until td_trainer_destroy; NULL: none */

@@ -5,8 +5,8 @@
  *     …                                   // it serves from threads of its own
  *     td_viewer_close(viewer);
  *
- * A viewer only reads, unless it is asked to write. It listens at 127.0.0.1 unless told otherwise, and answers nobody who does
- * not have the token. It needs libtapedeck-http.so beside the library (Debian's libmicrohttpd12);
+ * A viewer only reads, unless td_viewer_options.write is set. It listens at 127.0.0.1 unless .host says
+ * otherwise, and refuses every request without the token. It needs libtapedeck-http.so beside the library (Debian's libmicrohttpd12);
  * reports need nothing.
  */
 #ifndef TAPEDECK_VIEW_H

@@ -1,7 +1,7 @@
 /* auc: the area under the ROC curve or the curve of precision over recall, as Keras reckons it.
  *
  * Predictions in [0, 1] fall into buckets between evenly spaced thresholds, (t[i], t[i + 1]], the first
- * with 0. Positives at threshold i are those in the buckets from i on. Several outputs count as so many
+ * with 0. Positives at threshold i are those in the buckets from i on. Several outputs count as that many
  * predictions.
  */
 #include "nn/layer.h"

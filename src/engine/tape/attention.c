@@ -122,7 +122,7 @@ static td__panels pack_keys(const pass *p, int64_t head, float *room) {
 /* --- forward -------------------------------------------------------------------------------- */
 
 /* Blocks [begin, end) of all heads' after each other. */
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void attention_forward_part(void *context, int part, int64_t begin, int64_t end) {
     const pass *p = context;
     const td__attention *a = p->a;
     float *room = p->memory + part * p->room, *mixed = room + p->rooms.keys;
@@ -151,7 +151,8 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static td_status run(td_tape *tape, pass *p, int64_t count, td__parallel_body *body) {
+static td_status run_attention_pass(td_tape *tape, pass *p, int64_t count,
+                                    td__parallel_body *body) {
     td__buffer *memory = td__temporary(tape, (size_t)(p->room * td_threads()) * sizeof(float));
     if (!memory) {
         return TD_MEMORY;
@@ -166,7 +167,7 @@ static td_status run(td_tape *tape, pass *p, int64_t count, td__parallel_body *b
 
 td_status td__attention_forward(td_tape *tape, const td__attention_work *work) {
     pass p = make_pass(work);
-    return run(tape, &p, p.a->heads * p.blocks, forward_part);
+    return run_attention_pass(tape, &p, p.a->heads * p.blocks, attention_forward_part);
 }
 
 /* --- backward ------------------------------------------------------------------------------- */
@@ -254,7 +255,7 @@ static void clear(const td__attention *a, float *gradient, bool add, int64_t hea
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void attention_backward_part(void *context, int part, int64_t begin, int64_t end) {
     const pass *p = context;
     const td__attention *a = p->a;
     const td__attention_work *w = p->work;
@@ -290,5 +291,5 @@ td_status td__attention_backward(td_tape *tape, const td__attention_work *work) 
     if (work->ds) { /* blocks leave out what they do not see */
         memset(work->ds, 0, (size_t)(a->heads * a->t * a->s) * sizeof(float));
     }
-    return run(tape, &p, a->heads, backward_part);
+    return run_attention_pass(tape, &p, a->heads, attention_backward_part);
 }

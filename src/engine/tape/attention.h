@@ -13,7 +13,7 @@
 typedef struct td__attention {
     int64_t heads, t, s, d, e; /* q (heads, t, d), k (heads, s, d), v (heads, s, e) */
     int64_t
-        beside; /* so many heads lie beside each other in a step: q (heads / beside, t, beside, d), … */
+        beside; /* how many heads lie beside each other in a step: q (heads / beside, t, beside, d), … */
     float scale;
     bool causal;
     int32_t rank;                                         /* of the scores, (…, t, s) */

@@ -209,8 +209,8 @@ static void make_panels(plan *p, bool transposed, int64_t packed, bool keep, con
 }
 
 /* transposed: panels of a kernel whose rows are the results' channels. */
-static td_status run(td_tape *tape, const td__conv *c, plan *p, const float *kernel,
-                     bool transposed) {
+static td_status run_winograd(td_tape *tape, const td__conv *c, plan *p, const float *kernel,
+                              bool transposed) {
     set_sizes(c, p);
     int64_t pairs = p->in * p->out, width = p->kernels->panel_width;
     int64_t packed = (int64_t)(td__panels_bytes(p->out, p->in) / sizeof(float));
@@ -256,7 +256,7 @@ static td_status winograd_forward(td_tape *tape, const td__conv *c, const float 
               .result = y,
               .flags = flags,
               .finish = c->finish};
-    return run(tape, c, &p, kernel, false);
+    return run_winograd(tape, c, &p, kernel, false);
 }
 
 static td_status winograd_to_input(td_tape *tape, const td__conv *c, const float *dz,
@@ -273,7 +273,7 @@ static td_status winograd_to_input(td_tape *tape, const td__conv *c, const float
               .bias = bias,
               .result = dx,
               .flags = flags};
-    return run(tape, c, &p, kernel, true);
+    return run_winograd(tape, c, &p, kernel, true);
 }
 
 /* Tiles of a slice: m[place] += v[place]^T u[place] */

@@ -148,7 +148,7 @@ static const char *addmm(td__aten_call *call) {
                  : td__operator_refuse(call->to, "factors");
 }
 
-/* So many numbers of an argument, one for all axes where it has one. */
+/* `axes` numbers of an argument, one for all axes where it has one. */
 static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t fallback,
                    int64_t out[TD_MAX_RANK]) {
     size_t count = td__aten_ints(call, name, out);
@@ -502,7 +502,7 @@ static const char *split(td__aten_call *call) {
     return parts[0];
 }
 
-static const char *size_of(td__aten_call *call) {
+static const char *convert_size(td__aten_call *call) {
     int64_t axis = td__aten_int(call, "dim", 0), end = axis == -1 ? INT64_MAX : axis + 1;
     td__operators *to = call->to;
     return TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", SELF(call)),
@@ -626,7 +626,7 @@ static const td__aten_operator operators[] = {
     {"aten.sub.Scalar", binary, "Sub"},
     {"aten.sub.Tensor", binary, "Sub"},
     {"aten.sum.dim_IntList", reduce, "ReduceSum"},
-    {"aten.sym_size.int", size_of, NULL},
+    {"aten.sym_size.int", convert_size, NULL},
     {"aten.t.default", turn, NULL},
     {"aten.tanh.default", unary, "Tanh"},
     {"aten.transpose.int", transpose, NULL},

@@ -198,8 +198,8 @@ static bool place(td__graph_inference *node, td__graph_size at, td__graph_size s
 }
 
 /* How many elements are left of an axis. */
-static td__graph_size cut(td__graph_inference *node, td__graph_size size, td__graph_size start,
-                          td__graph_size end, int64_t step) {
+static td__graph_size cut_size(td__graph_inference *node, td__graph_size size, td__graph_size start,
+                               td__graph_size end, int64_t step) {
     td__graph_size from, to;
     bool known = place(node, start, size, false, &from) && place(node, end, size, true, &to);
     bool few = !td__graph_is_number(size) && td__graph_is_number(start) && start.plus < -1;
@@ -252,7 +252,8 @@ bool td__graph_infer_slice(td__graph_inference *node) {
         if (axis < 0 || axis >= in->rank) {
             return true;
         }
-        out->dims[axis] = cut(node, in->dims[axis], s.starts.all[i], s.ends.all[i], s.steps[i]);
+        out->dims[axis] =
+            cut_size(node, in->dims[axis], s.starts.all[i], s.ends.all[i], s.steps[i]);
     }
     if (known && in->rank == 1) {
         slice_numbers(&s, in, out);

@@ -69,7 +69,7 @@ static size_t split(const char *from, size_t size, part parts[MAX_PARTS]) {
     return count;
 }
 
-static void append(char name[TD__GRAPH_NAME_SIZE], part p) {
+static void append_part(char name[TD__GRAPH_NAME_SIZE], part p) {
     size_t used = strlen(name);
     if (used && used < TD__GRAPH_NAME_SIZE - 1) {
         name[used++] = '.';
@@ -103,7 +103,7 @@ void td__graph_layer_name(const char *from, bool of_value, char name[TD__GRAPH_N
         first += first + 1 < count;
     }
     for (size_t i = first; i < count; i++) {
-        append(name, parts[i]);
+        append_part(name, parts[i]);
     }
 }
 
@@ -121,7 +121,7 @@ void td__graph_parameter_name(const char *from, const char *op_type,
             }
         }
         if (!is_made_up(last)) {
-            append(name, last);
+            append_part(name, last);
         }
     }
     if (!*name) {

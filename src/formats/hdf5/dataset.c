@@ -72,8 +72,8 @@ static td_status read_header(td__h5_dataset *set, td__hdf5_object object, td_err
 }
 
 /* Memory for the converted values; where they lie unconverted is its end. */
-static td_status make_room(const td__h5_dataset *set, td__hdf5_array *array, uint8_t **raw,
-                           td_error *error) {
+static td_status make_array_room(const td__h5_dataset *set, td__hdf5_array *array, uint8_t **raw,
+                                 td_error *error) {
     size_t width = td_dtype_size(set->type.dtype), count = (size_t)set->count;
     array->owned = td__calloc(count, width);
     array->view.data = array->owned;
@@ -105,7 +105,7 @@ static td_status use_values(const td__h5_dataset *set, td__h5_cursor values, td_
         return TD_OK;
     }
     uint8_t *raw = NULL;
-    td_status status = make_room(set, array, &raw, error);
+    td_status status = make_array_room(set, array, &raw, error);
     return status ? status : convert(set, values.at, array->owned, error);
 }
 
@@ -131,7 +131,7 @@ static td_status unpack_values(const td__h5_dataset *set, bool chunked, td__hdf5
                             set->file->origin, set->name, (unsigned long long)bytes);
     }
     uint8_t *raw = NULL;
-    td_status status = make_room(set, array, &raw, error);
+    td_status status = make_array_room(set, array, &raw, error);
     const uint8_t *fill = fill_value(set);
     size_t size = set->type.size;
     for (size_t i = 0; fill && !status && i < (size_t)set->count; i++) {

@@ -13,7 +13,7 @@ typedef struct search {
     td__h5_link link;
 } search;
 
-static td_status compare(void *user, const td__h5_link *link, td_error *error) {
+static td_status compare_link(void *user, const td__h5_link *link, td_error *error) {
     (void)error;
     search *wanted = user;
     if (!wanted->found && link->name_size == wanted->size &&
@@ -60,7 +60,7 @@ static td_status resolve(const td__hdf5 *file, td__hdf5_object from, const char 
         if (wanted.size == 0 || (wanted.size == 1 && *wanted.name == '.')) {
             continue;
         }
-        td_status status = td__h5_links(file, object, compare, &wanted, error);
+        td_status status = td__h5_links(file, object, compare_link, &wanted, error);
         td__hdf5_object next = 0;
         if (!status && wanted.found) {
             status = follow(file, object, &wanted.link, followed, &next, error);

@@ -53,7 +53,7 @@ static td__h5_node *node_create(const char *name, size_t size) {
     return node;
 }
 
-static int compare(const char *name, const char *wanted, size_t size) {
+static int compare_name(const char *name, const char *wanted, size_t size) {
     int order = strncmp(name, wanted, size);
     return order ? order : (name[size] != 0);
 }
@@ -63,7 +63,7 @@ static td__h5_node *child_of(td__h5_node *parent, const char *name, size_t size)
     size_t low = 0, high = parent->child_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = compare(parent->children[middle]->name, name, size);
+        int order = compare_name(parent->children[middle]->name, name, size);
         if (order == 0) {
             return parent->children[middle];
         }

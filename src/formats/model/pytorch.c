@@ -53,7 +53,7 @@ static bool build_tensor_index(tensor_index *s, size_t count, const td__named_vi
 }
 
 /* NULL when there is none. */
-static const td__named_view *take(const tensor_index *s, const char *name) {
+static const td__named_view *take_tensor(const tensor_index *s, const char *name) {
     const td__named_view key = {.name = name}, *at = &key;
     const td__named_view **found = bsearch(&at, s->sorted, s->count, sizeof *s->sorted, by_name);
     if (!found) {
@@ -155,7 +155,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[T
     }
 }
 
-static td_status run(const transfer *t, td_error *error) {
+static td_status transfer_weights(const transfer *t, td_error *error) {
     int64_t count = td__elements_from(&t->dims, 0); /* of the part and of the row it becomes */
     float *from = td__calloc((size_t)count + 1, sizeof *from);
     int64_t *starts[TD__TORCH_MAX_AXES];
@@ -181,7 +181,7 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const t
         return;
     }
     (void)snprintf(from, sizeof from, "%s.%s", layer->name, r->from);
-    const td__named_view *tensor = take(s, from);
+    const td__named_view *tensor = take_tensor(s, from);
     if (!tensor) {
         td__reasons_add(problems, TD_NOT_FOUND, "%s, for %s, is missing", from,
                         td_tensor_name(t->target));
@@ -208,7 +208,7 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
         if (layer->parameter_count && (orders[i].in.channels < 0 || orders[i].out.channels < 0)) {
             td__reasons_add(problems, TD_UNSUPPORTED,
                             "%s reads flattened maps mixed with other features, whose order "
-                            "PyTorch's file does not tell",
+                            "PyTorch's file does not say",
                             layer->name);
         }
         const td_value *reset_after = td__layer_setting(layer, "reset_after");
@@ -262,7 +262,7 @@ td_status td__pytorch_assign(td_model *model, const char *path, size_t count,
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
     for (size_t i = 0; !status && i < planned; i++) {
-        status = run(&transfers[i], error);
+        status = transfer_weights(&transfers[i], error);
     }
     td__free(transfers);
     td__free(orders);

@@ -34,7 +34,7 @@ static const place *find(const place *places, size_t count, const char *name) {
     return count ? bsearch(&wanted, places, count, sizeof wanted, by_name) : NULL;
 }
 
-static void measure(td_tensor_difference *d, double tolerance) {
+static void measure_difference(td_tensor_difference *d, double tolerance) {
     int64_t count = 0;
     (void)!td_shape_check(&d->a.shape, d->a.dtype, &count, NULL);
     for (int64_t i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static void measure(td_tensor_difference *d, double tolerance) {
 static bool differ(td_tensor_difference *d, double tolerance) {
     d->comparable = d->a.data && d->b.data && td_shape_equal(&d->a.shape, &d->b.shape);
     if (d->comparable) {
-        measure(d, tolerance);
+        measure_difference(d, tolerance);
     }
     return !d->comparable || d->count;
 }

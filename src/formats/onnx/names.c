@@ -16,7 +16,7 @@ static int by_order(const void *left, const void *right) {
 }
 
 /* As strcmp, of a text and bytes without an end. */
-static int compare(const char *text, const td__proto_field *name) {
+static int compare_field(const char *text, const td__proto_field *name) {
     size_t length = strlen(text);
     size_t common = length < name->size ? length : name->size;
     int order = common ? memcmp(text, name->data, common) : 0;
@@ -28,7 +28,7 @@ const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
     size_t low = 0, high = names->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = compare(names->items[middle].name, name);
+        int order = compare_field(names->items[middle].name, name);
         if (!order) {
             const td__onnx_definition *found = &names->items[middle];
             return found->from == TD__FROM_NOWHERE ? NULL : found;

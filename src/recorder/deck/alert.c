@@ -218,7 +218,7 @@ static void put_text(FILE *out, const char *key, const char *text) {
 }
 
 /* One line. *text is to be freed with free. */
-static bool describe(const td_deck *deck, const td_event *event, char **text) {
+static bool describe_event(const td_deck *deck, const td_event *event, char **text) {
     size_t size = 0;
     char sentence[TD_ERROR_TEXT_SIZE];
     *text = NULL;
@@ -310,7 +310,7 @@ void td__alert_deliver(td_deck *deck, int32_t index, const td_event *event) {
         "=https,http", "--globoff", "--output",     "/dev/null", "--config",   "-",  NULL};
     const td__alert *alert = deck->alerts.items[index];
     char *body = NULL, *request = NULL;
-    bool good = describe(deck, event, &body);
+    bool good = describe_event(deck, event, &body);
     if (good && alert->run) {
         start(deck, alert->run, body);
     }

@@ -19,7 +19,7 @@
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-/* What is done with each file: set is the sink's, or NULL where nothing is said. */
+/* What is done with each file: set is the sink's, or NULL where nothing is reported. */
 typedef td_status visit_function(const td__append_set *set, int folder, const char *name,
                                  int64_t step, td_error *error);
 

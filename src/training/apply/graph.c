@@ -235,7 +235,7 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static td_status run(graph_run *g, td_error *error) {
+static td_status run_graph(graph_run *g, td_error *error) {
     td__graph_run_begin(g->run);
     for (size_t i = 0; i < g->graph->input_count; i++) {
         td__graph_run_set(g->run, i, g->graph->values[g->graph->inputs[i]].type, g->inputs[i]);
@@ -284,7 +284,7 @@ td_status td_predict_named(const char *model, size_t input_count, const td_named
                      ? TD_NOT_FOUND
                      : TD_OK;
     }
-    status = status ? status : run(&g, &reason);
+    status = status ? status : run_graph(&g, &reason);
     status = status ? status : write_outputs(&g, output_count, outputs, &reason);
     for (size_t i = 0; g.inputs && i < g.graph->input_count; i++) {
         td_tensor_destroy(g.inputs[i]);

@@ -80,7 +80,7 @@ td_status td__augment_check(const td_augment *a, const td_shape *input, const td
     if (moves(a) && label->rank >= 2) {
         return td_error_set(error, TD_INVALID,
                             "augment: labels of shape %s would not move with their images; only "
-                            "brightness and contrast can be had",
+                            "brightness and contrast are available",
                             td_shape_text(label, text));
     }
     if (a->crop > input->dims[0] || a->crop > input->dims[1]) {

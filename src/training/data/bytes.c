@@ -38,7 +38,8 @@ static td_status open_regular(const char *path, int *descriptor, struct stat *st
 static td_status load(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
     uint8_t *data = NULL;
     size_t size = 0, capacity = 0;
-    size_t max = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    size_t max =
+        (size_t)maximum + 1; /* distinguishes a file of just the maximum from a larger one */
     td_status status = TD_OK;
     while (!status) {
         size_t wanted = size + (1 << 20) < max ? size + (1 << 20) : max, got = 0;

@@ -24,7 +24,7 @@ typedef struct streaming {
     int64_t rows;
 } streaming;
 
-static void release(void *user) {
+static void release_csv(void *user) {
     streaming *s = user;
     for (int i = 0; i < TD__SUPPLY_MAKERS; i++) {
         td__csv_release(&s->parsers[i]);
@@ -39,7 +39,7 @@ static void release(void *user) {
 }
 
 /* A block's text; false when memory is exhausted. */
-static bool make_room(td__csv *csv, size_t size) {
+static bool make_csv_room(td__csv *csv, size_t size) {
     if (size > csv->capacity) {
         char *buffer = td__realloc(csv->buffer, size + TD__CSV_PADDING, 1);
         if (!buffer) {
@@ -57,7 +57,7 @@ static td_status parse_block(void *user, int maker, int64_t block, uint8_t *to, 
     int64_t from = s->index.offsets[block], first = block * s->index.rows_in_block;
     size_t size = (size_t)(s->index.offsets[block + 1] - from);
     size_t row_size = (size_t)csv->input_count * sizeof(float);
-    if (!make_room(csv, size)) {
+    if (!make_csv_room(csv, size)) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", csv->path);
     }
     td_status status = td__input_read_at(s->input, csv->buffer, size, from, error);
@@ -99,7 +99,7 @@ static td_status publish(void *user, td_error *error) {
 }
 
 static const td__supply_class parsing = {
-    .make = parse_block, .explain = explain, .finish = publish, .release = release};
+    .make = parse_block, .explain = explain, .finish = publish, .release = release_csv};
 
 /* A parser at the first row of the file, whose header it has read. */
 static bool start(td__csv *csv, const td__csv *like, td__input **input, td_error *ignored) {
@@ -191,7 +191,7 @@ static streaming *open_stream(td__table *table, const td__csv *like, td__cache *
     td__csv_release(&skimmed);
     if (!good) {
         s->cache = (td__cache){0};
-        release(s);
+        release_csv(s);
         td__table_release(table);
         return NULL;
     }

@@ -209,7 +209,7 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
     return status;
 }
 
-static td_status describe(const char *path, td__image_size *size, td_error *error) {
+static td_status read_image_size(const char *path, td__image_size *size, td_error *error) {
     td__bytes bytes = {0};
     td_status status = td__bytes_map(&bytes, path, error);
     status = status ? status : td__image_describe(&bytes, path, size, error);
@@ -227,7 +227,7 @@ static td_status report_alpha(const folder *f, td__table *table, td__image_size 
     for (size_t i = 0; i < some; i++) {
         td__image_size one = {0};
         const char *path = f->images.items[i * all / some];
-        if (!describe(path, &one, NULL) && one.alpha) {
+        if (!read_image_size(path, &one, NULL) && one.alpha) {
             first = found++ ? first : path;
         }
     }
@@ -248,7 +248,7 @@ static td_status report_alpha(const folder *f, td__table *table, td__image_size 
  * without transparency. */
 static td_status choose_size(const folder *f, td__table *table, const td_data_options *options,
                              td__image_size *size, td_error *error) {
-    td_status status = describe(f->images.items[0], size, error);
+    td_status status = read_image_size(f->images.items[0], size, error);
     if (status || options->input.rank != 3) {
         return status ? status : report_alpha(f, table, size, error);
     }
@@ -369,9 +369,9 @@ static td_status make_decoder(decoder **made, const td__table *table, const td__
     return TD_OK;
 }
 
-/* Room for so many bytes, to be filled: memory while they are few, else a mapped file. */
-static td_status make_room(td__bytes *bytes, int *file, size_t size, const td_data_options *options,
-                           td_error *error) {
+/* Room for `size` bytes, to be filled: memory while they are few, else a mapped file. */
+static td_status make_pixel_room(td__bytes *bytes, int *file, size_t size,
+                                 const td_data_options *options, td_error *error) {
     size_t few = (size_t)options->memory < MEMORY ? (size_t)options->memory : MEMORY;
     if (size <= few) {
         *bytes = (td__bytes){.data = td__realloc(NULL, size, 1), .size = size};
@@ -406,7 +406,8 @@ static td_status decode_all(td__table *table, const td__image_size *size,
     if (status) {
         return status;
     }
-    status = make_room(&table->bytes[0], &d->file, (size_t)(one * table->rows), options, error);
+    status =
+        make_pixel_room(&table->bytes[0], &d->file, (size_t)(one * table->rows), options, error);
     if (status) {
         release_decoder(d);
         return status;

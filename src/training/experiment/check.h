@@ -31,7 +31,7 @@ typedef struct td__key {
     td__key_reader *read; /* reads what no type of field can: the type is not looked at */
     const char *fallback; /* as YAML has it; NULL: the member is left alone */
     bool required;
-    const char *elsewhere; /* there is no such key: where what is meant is */
+    const char *elsewhere; /* there is no such key: where the intended one stands */
 } td__key;
 
 /* Reads node, which should be a map, into the struct at into. */

@@ -344,7 +344,7 @@ static const td__key train_keys[] = {
     {.field = {.key = "seed"}, .elsewhere = "it stands beside data, model and train: seed: 7"},
 };
 
-/* What is said of all losses holds for each that can be so. */
+/* An option of all losses applies to each loss that has it. */
 static void share_settings(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
     for (size_t i = 0; i < train->output_loss_count; i++) {
         td__objective *objective = &train->output_losses[i].objective;

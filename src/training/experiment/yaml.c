@@ -26,7 +26,7 @@ struct td__yaml {
     td__yaml_node *root;
 };
 
-static void *take(td__yaml *yaml, size_t bytes) {
+static void *take_bytes(td__yaml *yaml, size_t bytes) {
     block *taken = td__calloc(1, sizeof(block) + bytes);
     if (!taken) {
         return NULL;
@@ -37,11 +37,11 @@ static void *take(td__yaml *yaml, size_t bytes) {
 }
 
 void *td__yaml_alloc(td__yaml *yaml, size_t bytes) {
-    return take(yaml, bytes);
+    return take_bytes(yaml, bytes);
 }
 
 static char *take_text(td__yaml *yaml, const char *text, size_t length) {
-    char *copy = take(yaml, length + 1);
+    char *copy = take_bytes(yaml, length + 1);
     if (copy) {
         memcpy(copy, text, length);
     }
@@ -52,7 +52,7 @@ static td__yaml_node *make(td__yaml *yaml, td__yaml_kind kind) {
     if (yaml->reading && yaml->nodes >= TD__YAML_MAX_NODES) {
         return NULL;
     }
-    td__yaml_node *node = take(yaml, sizeof *node);
+    td__yaml_node *node = take_bytes(yaml, sizeof *node);
     if (node) {
         yaml->nodes++;
         node->kind = kind;
@@ -80,14 +80,14 @@ td__yaml_node *td__yaml_map(td__yaml *yaml) {
 }
 
 /* Room for one more item; the old array stays with the document. */
-static bool make_room(td__yaml *yaml, td__yaml_node *node) {
+static bool make_child_room(td__yaml *yaml, td__yaml_node *node) {
     if (node->count < node->capacity) {
         return true;
     }
     size_t capacity = node->capacity ? 2 * node->capacity : 8;
-    td__yaml_node **items = take(yaml, capacity * sizeof *items);
+    td__yaml_node **items = take_bytes(yaml, capacity * sizeof *items);
     const td__yaml_node **keys =
-        node->kind == TD__YAML_MAP ? take(yaml, capacity * sizeof *keys) : NULL;
+        node->kind == TD__YAML_MAP ? take_bytes(yaml, capacity * sizeof *keys) : NULL;
     if (!items || (node->kind == TD__YAML_MAP && !keys)) {
         return false;
     }
@@ -103,9 +103,9 @@ static bool make_room(td__yaml *yaml, td__yaml_node *node) {
     return true;
 }
 
-static td_status add(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *key,
-                     td__yaml_node *value) {
-    if (!value || !make_room(yaml, node)) {
+static td_status add_node(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *key,
+                          td__yaml_node *value) {
+    if (!value || !make_child_room(yaml, node)) {
         return TD_MEMORY;
     }
     if (key) {
@@ -116,7 +116,7 @@ static td_status add(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *k
 }
 
 td_status td__yaml_append(td__yaml *yaml, td__yaml_node *list, td__yaml_node *value) {
-    return add(yaml, list, NULL, value);
+    return add_node(yaml, list, NULL, value);
 }
 
 td_status td__yaml_put(td__yaml *yaml, td__yaml_node *map, const char *key, td__yaml_node *value) {
@@ -132,7 +132,7 @@ td_status td__yaml_put(td__yaml *yaml, td__yaml_node *map, const char *key, td__
         name->column = value->column;
         name->file = value->file;
     }
-    return name ? add(yaml, map, name, value) : TD_MEMORY;
+    return name ? add_node(yaml, map, name, value) : TD_MEMORY;
 }
 
 td__yaml_node *td__yaml_copy(td__yaml *yaml, const td__yaml_node *other) {
@@ -152,7 +152,7 @@ td__yaml_node *td__yaml_copy(td__yaml *yaml, const td__yaml_node *other) {
         const td__yaml_node *key =
             other->kind == TD__YAML_MAP ? td__yaml_copy(yaml, other->keys[i]) : NULL;
         if ((other->kind == TD__YAML_MAP && !key) ||
-            add(yaml, node, key, td__yaml_copy(yaml, other->items[i]))) {
+            add_node(yaml, node, key, td__yaml_copy(yaml, other->items[i]))) {
             return NULL;
         }
     }
@@ -308,7 +308,7 @@ static td_status read_collection(reader *r, td__yaml_kind kind, yaml_event_type_
         if (!status) {
             status = read_node(r, &value);
         }
-        if (!status && add(r->yaml, collection, key, value)) {
+        if (!status && add_node(r->yaml, collection, key, value)) {
             status = out_of_memory(r);
         }
         if (!status) {

@@ -111,8 +111,8 @@ bool td__layers_align(const td_model *a, const td_model *b, int32_t *b_of_a) {
             int32_t both = score(td_model_layer(a, i), td_model_layer(b, k));
             int32_t skip_a = best[(i + 1) * columns + k], skip_b = best[i * columns + k + 1];
             int32_t take = both ? both + best[(i + 1) * columns + k + 1] : 0;
-            int32_t most = skip_a > skip_b ? skip_a : skip_b;
-            best[i * columns + k] = take > most ? take : most;
+            int32_t skip = skip_a > skip_b ? skip_a : skip_b;
+            best[i * columns + k] = take > skip ? take : skip;
         }
         b_of_a[i] = -1;
     }

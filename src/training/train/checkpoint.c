@@ -191,9 +191,9 @@ static bool gather_numbers(td_trainer *trainer, td__parts *p) {
 td_status td__parts_gather(td_trainer *trainer, const td__remembered *remembered, td__parts *p,
                            td_error *error) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 5;
-    *p = (td__parts){.tensors = td__calloc(most, sizeof *p->tensors),
-                     .names = td__calloc(most, sizeof *p->names),
+    size_t max_tensors = 2 * trainer->parameter_count + states + 5;
+    *p = (td__parts){.tensors = td__calloc(max_tensors, sizeof *p->tensors),
+                     .names = td__calloc(max_tensors, sizeof *p->names),
                      .counters = td__calloc(COUNTERS, sizeof *p->counters),
                      .state = td__calloc(state_size(trainer), sizeof *p->state),
                      .means = td__calloc(mean_count(trainer), 2 * sizeof *p->means)};

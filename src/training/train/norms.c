@@ -1,5 +1,5 @@
 /* The norms of layer errors over time, for the page at the end of training; and the first error of
- * another sink, so that it is said when it happens.
+ * another sink, so that it is reported when it happens.
  *
  * A sink that the deck hands every statistic it records anyway: it costs the training thread
  * nothing. Each signal keeps at most POINTS points; when they are full, every second one goes and

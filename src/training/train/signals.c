@@ -300,8 +300,8 @@ static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, 
 }
 
 /* Pre-activations and updates cost something: they are made for those that somebody wants. */
-static td_status prepare(td_trainer *trainer, td__condition **conditions,
-                         const td__signal_entry *entry, td_error *error) {
+static td_status prepare_conditions(td_trainer *trainer, td__condition **conditions,
+                                    const td__signal_entry *entry, td_error *error) {
     bool costs = entry->kind == TD_SIGNAL_PREACTIVATION || entry->kind == TD_SIGNAL_UPDATE;
     if (!costs || !is_asked_for(trainer, conditions, entry->name)) {
         return TD_OK;
@@ -386,7 +386,7 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
                              : TD_OK;
     }
     for (size_t i = 0; !status && i < trainer->signals.count; i++) {
-        status = prepare(trainer, conditions, &trainer->signals.entries[i], error);
+        status = prepare_conditions(trainer, conditions, &trainer->signals.entries[i], error);
     }
     if (!status) {
         choose_every_step(trainer, conditions);

@@ -40,8 +40,9 @@ enum { GAMMA, BETA, MEAN, VARIANCE };
 #define BETA_OF(options) ((options)->no_center ? NULL : &(options)->beta_initializer)
 
 /* gamma, beta: NULL where there is none. */
-static td_status plan(td__layer *layer, const td_shape *inputs, const td_initializer *gamma,
-                      const td_initializer *beta, td_error *error) {
+static td_status plan_normalization(td__layer *layer, const td_shape *inputs,
+                                    const td_initializer *gamma, const td_initializer *beta,
+                                    td_error *error) {
     int64_t channels;
     td_status status = td__layer_need_last(layer, inputs, &channels, error);
     if (status) {
@@ -59,7 +60,8 @@ static td_status plan(td__layer *layer, const td_shape *inputs, const td_initial
 
 static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_batch_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    td_status status =
+        plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     if (status) {
         return status;
     }
@@ -131,7 +133,7 @@ static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *cons
 
 static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_layer_normalization_layer *options = layer->options;
-    return plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    return plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
 }
 
 static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -149,7 +151,8 @@ static int64_t groups_of(const td__layer *layer, int64_t channels) {
 
 static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_group_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    td_status status =
+        plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     int64_t channels = status ? 0 : inputs[0].dims[inputs[0].rank - 1];
     if (!status && (groups_of(layer, channels) < 1 || channels % groups_of(layer, channels))) {
         status =

@@ -31,8 +31,8 @@ static const td__field gru_fields[] = {
 enum { KERNEL, RECURRENT, BIAS };
 
 /* *bias gets the bias's plan; it stays as it was without one. */
-static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, td_shape bias_shape,
-                      td__parameter_plan **bias, td_error *error) {
+static td_status plan_recurrent(td__layer *layer, const td_shape *inputs, int64_t gates,
+                                td_shape bias_shape, td__parameter_plan **bias, td_error *error) {
     td_lstm_layer *options = layer->options;
     int64_t in;
     td_status status = td__layer_need_rank(layer, inputs, 2, "(steps, features)", error);
@@ -61,14 +61,14 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, t
 static td_status plan_simple(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_lstm_layer *options = layer->options;
     td__parameter_plan *bias = NULL;
-    return plan(layer, inputs, 1, TD_SHAPE(options->units), &bias, error);
+    return plan_recurrent(layer, inputs, 1, TD_SHAPE(options->units), &bias, error);
 }
 
 static td_status plan_lstm(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_lstm_layer *options = layer->options;
     int64_t units = options->units;
     td__parameter_plan *bias = NULL;
-    td_status status = plan(layer, inputs, 4, TD_SHAPE(4 * units), &bias, error);
+    td_status status = plan_recurrent(layer, inputs, 4, TD_SHAPE(4 * units), &bias, error);
     if (!status && bias && !options->no_unit_forget_bias) {
         bias->ones_begin = units;
         bias->ones_end = 2 * units;
@@ -80,8 +80,9 @@ static td_status plan_gru(td__layer *layer, const td_shape *inputs, td_error *er
     const td_lstm_layer *options = layer->options;
     int64_t width = 3 * options->units;
     td__parameter_plan *bias = NULL;
-    return plan(layer, inputs, 3, options->reset_before ? TD_SHAPE(width) : TD_SHAPE(2, width),
-                &bias, error);
+    return plan_recurrent(layer, inputs, 3,
+                          options->reset_before ? TD_SHAPE(width) : TD_SHAPE(2, width), &bias,
+                          error);
 }
 
 /* Ones of which a share is dropped, the same at all steps; NULL outside of training. */

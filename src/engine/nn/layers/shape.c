@@ -85,7 +85,7 @@ static td_status plan_reshape(td__layer *layer, const td_shape *inputs, td_error
     return TD_OK;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_shape(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     if (!inputs[0]) {
         return NULL;
     }
@@ -97,8 +97,8 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_reshape(tape, inputs[0], shape);
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *shape_operators(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     int64_t shape[TD_MAX_RANK] = {0}; /* the batch as it is */
     size_t open = 0;
@@ -113,12 +113,13 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
 
 static const td__keras_option reshape_keras[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
 const td__layer_kind td__flatten_kind = {
-    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward),
-    TD__IS(SHAPE, FLATTENED), TD__TORCH("nn.Flatten"), TD__KERAS_PLAIN, .operators = operators};
+    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward_shape),
+    TD__IS(SHAPE, FLATTENED), TD__TORCH("nn.Flatten"), TD__KERAS_PLAIN,
+    .operators = shape_operators};
 const td__layer_kind td__reshape_kind = {
-    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward),
+    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward_shape),
     TD__IS(SHAPE, RESHAPED), TD__TORCH("nn.Unflatten"), TD__KERAS(reshape_keras, VARS),
-    .operators = operators};
+    .operators = shape_operators};
 
 /* --- permute --------------------------------------------------------------------------------- */
 

@@ -116,7 +116,8 @@ static td_status check(const td__layer *layer, const stretching *s, int64_t in, 
 }
 
 /* The output's shape; *kernel gets the kernel's. */
-static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel, td_error *error) {
+static td_status plan_transposed(td__layer *layer, const td_shape *inputs, td_shape *kernel,
+                                 td_error *error) {
     stretching s = stretching_of(layer);
     int64_t in = 0;
     td_status status = td__layer_need_map(layer, inputs, s.spatial, error);
@@ -144,7 +145,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel
     static td_status name(td__layer *layer, const td_shape *inputs, td_error *error) {             \
         const struct_type *options = layer->options;                                               \
         td_shape kernel;                                                                           \
-        td_status status = plan(layer, inputs, &kernel, error);                                    \
+        td_status status = plan_transposed(layer, inputs, &kernel, error);                         \
         if (status) {                                                                              \
             return status;                                                                         \
         }                                                                                          \
@@ -275,8 +276,8 @@ static td_tensor *forward_volumes(td__layer *layer, td_tape *tape, td_tensor *co
 
 /* What the window reaches beyond the output is cut away on both sides; what it does not reach is
  * output_padding. */
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *transposed_operators(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
     stretching s = stretching_of(layer);
     td__window window = {.spatial = s.spatial, .padding = TD_PADDING_VALID};
     int64_t missing[MAX_SPATIAL] = {0};
@@ -316,7 +317,7 @@ static const td__torch_weight torch3[] = TORCH(5, 2, 3, 4, 1, 0);
             TD__IS(LINEAR, OTHER), .unit_axis = 2, TD__KERAS(keras, VARS),                         \
                                    .torch = {"nn.ConvTranspose" #axes "d", torch##axes,            \
                                              TD__COUNT(torch##axes), (axes) == 1},                 \
-                                   .has_activation = true, .operators = operators                  \
+                                   .has_activation = true, .operators = transposed_operators       \
     }
 const td__layer_kind td__conv1d_transpose_kind = KIND(1, td_conv2d_layer, images);
 const td__layer_kind td__conv2d_transpose_kind = KIND(2, td_conv2d_layer, images);

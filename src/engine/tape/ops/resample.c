@@ -15,7 +15,7 @@ typedef struct resample_work {
     float *to;
 } resample_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void resample_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
     const td__resampling *taps = w->taps;
@@ -34,7 +34,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void resample_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
     const td__resampling *taps = w->taps;
@@ -64,7 +64,8 @@ static td_status resample_backward(td_tape *tape, td__node *node) {
         memset(work.to, 0, (size_t)count * sizeof *work.to);
     }
     int64_t each = work.size * work.inner;
-    td__parallel(each ? count / each : 0, 1, TD__GRAIN / (each + 1) + 1, backward_part, &work);
+    td__parallel(each ? count / each : 0, 1, TD__GRAIN / (each + 1) + 1, resample_backward_part,
+                 &work);
     return TD_OK;
 }
 
@@ -89,7 +90,8 @@ td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__res
                             .from = td__floats(x),
                             .to = td__floats(y)};
     if (y->count > 0) {
-        td__parallel(y->count / work->inner, 1, TD__GRAIN / work->inner + 1, forward_part, work);
+        td__parallel(y->count / work->inner, 1, TD__GRAIN / work->inner + 1, resample_forward_part,
+                     work);
     }
     return td__record(tape, &resample_op, y, 1, &x, work);
 }

@@ -73,7 +73,7 @@ static void implicit_result(const char *equation, int32_t dots, char labels[TD_M
 
 /* --- one operand -------------------------------------------------------------------------- */
 
-static int64_t size_of(const term *t, char label) {
+static int64_t size_of_label(const term *t, char label) {
     const char *found = strchr(t->labels, label);
     return found ? t->x->shape.dims[found - t->labels] : 1;
 }
@@ -159,7 +159,7 @@ static bool sort_labels(td__graph_call *call, const term *a, const term *b, cons
                         sorted_labels *sorted) {
     for (const char *p = a->labels; *p; p++) {
         bool shared = strchr(b->labels, *p) != NULL;
-        if (shared && size_of(a, *p) != size_of(b, *p)) {
+        if (shared && size_of_label(a, *p) != size_of_label(b, *p)) {
             return fail(call, "one label has two sizes");
         }
         add_label(sorted, !shared ? LEFT : strchr(kept, *p) ? BATCH : INNER, *p);
@@ -175,7 +175,7 @@ static bool sort_labels(td__graph_call *call, const term *a, const term *b, cons
 static int64_t product_of(const term *t, const char *labels) {
     int64_t product = 1;
     for (; *labels; labels++) {
-        product *= size_of(t, *labels);
+        product *= size_of_label(t, *labels);
     }
     return product;
 }
@@ -197,7 +197,7 @@ static bool drop_repeated(td__graph_call *call, term *t, const term *other) {
     char kept[TD_MAX_RANK + 1] = "";
     size_t count = 0;
     for (const char *p = t->labels; *p; p++) {
-        if (size_of(t, *p) != 1 || size_of(other, *p) == 1) {
+        if (size_of_label(t, *p) != 1 || size_of_label(other, *p) == 1) {
             kept[count++] = *p;
         }
     }
@@ -220,7 +220,7 @@ static bool multiply(td__graph_call *call, term *a, term *b, const char *kept) {
         return fail(call, "has too many labels at once");
     }
     for (int i = 0; i < length; i++) {
-        shape.dims[shape.rank++] = size_of(strchr(a->labels, labels[i]) ? a : b, labels[i]);
+        shape.dims[shape.rank++] = size_of_label(strchr(a->labels, labels[i]) ? a : b, labels[i]);
     }
     td_tensor *p = as_matrices(call, a, batch, sorted.labels_of[LEFT], inner);
     td_tensor *q = p ? as_matrices(call, b, batch, inner, sorted.labels_of[RIGHT]) : NULL;

@@ -13,7 +13,8 @@ static void keep_axis(td__move_map *map, int32_t axis, int64_t stride) {
 /* --- Concat, Split ------------------------------------------------------------------------ */
 
 /* Of types other than float: runs of elements side by side. */
-static td_tensor *join(td__graph_call *call, size_t count, td_tensor *const *parts, int32_t axis) {
+static td_tensor *join_parts(td__graph_call *call, size_t count, td_tensor *const *parts,
+                             int32_t axis) {
     td_shape to = parts[0]->shape;
     size_t size = td_dtype_size(parts[0]->dtype), inner = size, row = 0;
     to.dims[axis] = 0;
@@ -46,7 +47,7 @@ static td_tensor *join(td__graph_call *call, size_t count, td_tensor *const *par
 td_tensor *td__graph_join(td__graph_call *call, size_t count, td_tensor *const *parts,
                           int32_t axis) {
     return parts[0]->dtype == TD_FLOAT32 ? td_concatenate(call->tape, count, parts, axis)
-                                         : join(call, count, parts, axis);
+                                         : join_parts(call, count, parts, axis);
 }
 
 static bool concat(td__graph_call *call) {
