@@ -26,6 +26,13 @@ typedef struct td__metric_rule {
     void (*values)(const td_metric *metric, double *values);         /* NULL: sum / count */
 } td__metric_rule;
 
+/* A rule that takes classes and values as truth. */
+#define TD__METRIC_OF(fields_, update_, sums_, values_)                                            \
+    {                                                                                              \
+        .fields = (fields_), .field_count = TD__COUNT(fields_), .takes_classes = true,             \
+        .takes_values = true, .update = (update_), .sums = (sums_), .values = (values_)            \
+    }
+
 struct td_metric {
     td_metric_options options;
     double sum;

@@ -103,10 +103,4 @@ static void values(const td_metric *metric, double *value) {
     *value = area;
 }
 
-const td__metric_rule td__auc_rule = {.fields = fields,
-                                      .field_count = TD__COUNT(fields),
-                                      .takes_classes = true,
-                                      .takes_values = true,
-                                      .update = update,
-                                      .sums = sums,
-                                      .values = values};
+const td__metric_rule td__auc_rule = TD__METRIC_OF(fields, update, sums, values);

@@ -164,31 +164,8 @@ static void matrix_values(const td_metric *metric, double *out) {
 
 /* ------------------------------------------------------------------------------------------ */
 
-const td__metric_rule td__precision_rule = {.fields = found_fields,
-                                            .field_count = TD__COUNT(found_fields),
-                                            .takes_classes = true,
-                                            .takes_values = true,
-                                            .update = update,
-                                            .sums = class_sums,
-                                            .values = values};
-const td__metric_rule td__recall_rule = {.fields = found_fields,
-                                         .field_count = TD__COUNT(found_fields),
-                                         .takes_classes = true,
-                                         .takes_values = true,
-                                         .update = update,
-                                         .sums = class_sums,
-                                         .values = values};
-const td__metric_rule td__f1_rule = {.fields = f1_fields,
-                                     .field_count = TD__COUNT(f1_fields),
-                                     .takes_classes = true,
-                                     .takes_values = true,
-                                     .update = update,
-                                     .sums = class_sums,
-                                     .values = values};
-const td__metric_rule td__confusion_matrix_rule = {.fields = matrix_fields,
-                                                   .field_count = TD__COUNT(matrix_fields),
-                                                   .takes_classes = true,
-                                                   .takes_values = true,
-                                                   .update = update_matrix,
-                                                   .sums = matrix_sums,
-                                                   .values = matrix_values};
+const td__metric_rule td__precision_rule = TD__METRIC_OF(found_fields, update, class_sums, values);
+const td__metric_rule td__recall_rule = TD__METRIC_OF(found_fields, update, class_sums, values);
+const td__metric_rule td__f1_rule = TD__METRIC_OF(f1_fields, update, class_sums, values);
+const td__metric_rule td__confusion_matrix_rule =
+    TD__METRIC_OF(matrix_fields, update_matrix, matrix_sums, matrix_values);
