@@ -541,17 +541,7 @@ static void name_outputs(td_evaluation *e, bool several) {
 
 static td_status prepare_evaluation(td_evaluation *e, const char *model, const char *data,
                                     const td_evaluate_options *options, td_error *error) {
-    td__saved_options opening = {.scaled_labels = true,
-                                 .labels = options->labels,
-                                 .label = options->label,
-                                 .scale = options->scale,
-                                 .layout = options->layout,
-                                 .header = options->header,
-                                 .batch = options->batch > 0 ? options->batch : BATCH,
-                                 .inputs = options->inputs,
-                                 .input_count = options->input_count,
-                                 .output_labels = options->output_labels,
-                                 .output_label_count = options->output_label_count};
+    td__saved_options opening = TD__SAVED_OPTIONS(options, BATCH, .scaled_labels = true);
     td_tape_options inference = {.size = sizeof inference, .inference = true};
     bool several = false;
     td_status status = td__saved_load(&e->saved, model, error);

@@ -148,17 +148,7 @@ static td_status gradients_of_batches(td_gradients *g, const td_gradients_option
 
 static td_status prepare_gradients(td_gradients *g, const char *model, const char *data,
                                    const td_gradients_options *options, td_error *error) {
-    td__saved_options opening = {.scaled_labels = true,
-                                 .labels = options->labels,
-                                 .label = options->label,
-                                 .scale = options->scale,
-                                 .layout = options->layout,
-                                 .header = options->header,
-                                 .batch = options->batch > 0 ? options->batch : BATCH,
-                                 .inputs = options->inputs,
-                                 .input_count = options->input_count,
-                                 .output_labels = options->output_labels,
-                                 .output_label_count = options->output_label_count};
+    td__saved_options opening = TD__SAVED_OPTIONS(options, BATCH, .scaled_labels = true);
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
     bool several = false;

@@ -406,16 +406,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     td_error reason = {0};
     predictor p = {0};
     (void)td__options(&all, sizeof all, options);
-    td__saved_options opening = {.labels = all.labels,
-                                 .label = all.label,
-                                 .scale = all.scale,
-                                 .layout = all.layout,
-                                 .header = all.header,
-                                 .batch = all.batch > 0 ? all.batch : BATCH,
-                                 .inputs = all.inputs,
-                                 .input_count = all.input_count,
-                                 .output_labels = all.output_labels,
-                                 .output_label_count = all.output_label_count};
+    td__saved_options opening = TD__SAVED_OPTIONS(&all, BATCH, .scaled_labels = false);
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
         status = td__saved_open(&p.saved, data, &opening, &reason);
