@@ -4,6 +4,7 @@
  * when they are many, and become floats a batch at a time. Large folders are decoded while they are
  * in use already. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/cache.h"
 #include "data/image.h"
 #include "data/table.h"
@@ -70,10 +71,6 @@ static bool is_folder(const char *path) {
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool add_path(list *l, const char *folder, const char *name, bool (*wanted)(const char *)) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = td__calloc(size, 1);
@@ -116,7 +113,7 @@ static td_status list_folder(list *l, const char *folder, bool (*wanted)(const c
                             FILES_MAXIMUM);
     }
     if (l->count > first) {
-        qsort(l->items + first, l->count - first, sizeof *l->items, by_name);
+        qsort(l->items + first, l->count - first, sizeof *l->items, td__compare_texts);
     }
     return TD_OK;
 }
