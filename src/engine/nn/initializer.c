@@ -28,15 +28,10 @@ static const td__words distribution_words = {"distribution", distribution_names,
                                              "truncated_normal"};
 
 #define ANY_NUMBER(member, default_value)                                                          \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_initializer, member),      \
-        .by_default = default_value, .minimum = -DBL_MAX, .number = (default_value) != 0           \
-    }
+    TD__FIELD(NUMBER, td_initializer, member, .by_default = default_value, .minimum = -DBL_MAX,    \
+              .number = (default_value) != 0)
 #define SEED                                                                                       \
-    {                                                                                              \
-        .key = "seed", .type = TD__FIELD_INTEGER, .offset = offsetof(td_initializer, seed),        \
-        .number = true, .no_default = true, .quiet = true                                          \
-    }
+    TD__FIELD(INTEGER, td_initializer, seed, .number = true, .no_default = true, .quiet = true)
 
 static const td__field seed_fields[] = {SEED};
 static const td__field uniform_fields[] = {ANY_NUMBER(minval, -PLAIN_SPREAD),

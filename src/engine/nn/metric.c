@@ -188,12 +188,8 @@ static void r2_values(const td_metric *metric, double *value) {
 
 static const td__field plain_fields[] = {TD__METRIC_NAME};
 static const td__field threshold_fields[] = {TD__METRIC_NAME, TD__METRIC_THRESHOLD};
-static const td__field top_k_fields[] = {TD__METRIC_NAME,
-                                         {.key = "k",
-                                          .type = TD__FIELD_INTEGER,
-                                          .offset = offsetof(td_metric_options, k),
-                                          .by_default = 5,
-                                          .minimum = 1}};
+static const td__field top_k_fields[] = {
+    TD__METRIC_NAME, TD__FIELD(INTEGER, td_metric_options, k, .by_default = 5, .minimum = 1)};
 
 #define FIELDS(table) .fields = (table), .field_count = sizeof(table) / sizeof *(table)
 static const td__metric_rule accuracy_rule = {FIELDS(threshold_fields), .takes_classes = true,

@@ -16,16 +16,11 @@ static const td__words summation_words = {"summation_method", summation_names, 3
 
 static const td__field fields[] = {
     TD__METRIC_NAME,
-    {.key = "num_thresholds",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, thresholds),
-     .by_default = 200,
-     .minimum = 2},
+    TD__FIELD_CALLED(INTEGER, td_metric_options, thresholds, "num_thresholds", .by_default = 200,
+                     .minimum = 2),
     TD__WORD(td_metric_options, curve, curve_words, TD_CURVE_ROC),
-    {.key = "summation_method",
-     .type = TD__FIELD_WORD,
-     .offset = offsetof(td_metric_options, summation),
-     .words = &summation_words},
+    TD__FIELD_CALLED(WORD, td_metric_options, summation, "summation_method",
+                     .words = &summation_words),
 };
 
 /* True labels by bucket, then false ones. */

@@ -14,24 +14,14 @@ static const char *const average_names[] = {NULL, "micro", "macro", "weighted", 
 static const td__words average_words = {"average", average_names, 5, NULL, NULL};
 
 #define AVERAGE(default_value)                                                                     \
-    {                                                                                              \
-        .key = "average", .type = TD__FIELD_WORD, .offset = offsetof(td_metric_options, average),  \
-        .by_default = TD_AVERAGE_##default_value, .words = &average_words                          \
-    }
+    TD__WORD(td_metric_options, average, average_words, TD_AVERAGE_##default_value)
 static const td__field found_fields[] = {
     TD__METRIC_NAME,
     TD__METRIC_THRESHOLD,
     AVERAGE(MICRO),
-    {.key = "top_k",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, k),
-     .quiet = true},
-    {.key = "class_id",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, class_id),
-     .number = true,
-     .no_default = true,
-     .quiet = true},
+    TD__FIELD_CALLED(INTEGER, td_metric_options, k, "top_k", .quiet = true),
+    TD__FIELD(INTEGER, td_metric_options, class_id, .number = true, .no_default = true,
+              .quiet = true),
 };
 static const td__field f1_fields[] = {TD__METRIC_NAME, AVERAGE(MACRO), TD__METRIC_THRESHOLD};
 static const td__field matrix_fields[] = {TD__METRIC_NAME, TD__METRIC_THRESHOLD};

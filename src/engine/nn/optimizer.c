@@ -142,14 +142,9 @@ static const td__field rmsprop_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(
                                            NUMBER(epsilon, 1e-7),        FLAG(centered),   DECAY};
 static const td__field adagrad_fields[] = {
     NUMBER(learning_rate, 0.001),
-    {.key = "initial_accumulator",
-     .alias = "initial_accumulator_value",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_optimizer_options, initial_accumulator),
-     .by_default = 0.1,
-     .number = true},
-    NUMBER(epsilon, 1e-7),
-    DECAY};
+    TD__FIELD(NUMBER, td_optimizer_options, initial_accumulator,
+              .alias = "initial_accumulator_value", .by_default = 0.1, .number = true),
+    NUMBER(epsilon, 1e-7), DECAY};
 static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
                                             NUMBER(epsilon, 1e-7), DECAY};
 static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),

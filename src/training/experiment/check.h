@@ -34,6 +34,13 @@ typedef struct td__key {
     const char *elsewhere; /* there is no such key: where the intended one stands */
 } td__key;
 
+/* A key that a field reads; fallback may be NULL. More members of the field may follow. */
+#define TD__KEY(kind, struct_type, member, key_, fallback_, ...)                                   \
+    {                                                                                              \
+        .field = TD__FIELD_CALLED(kind, struct_type, member, key_, __VA_ARGS__),                   \
+        .fallback = fallback_                                                                      \
+    }
+
 /* Reads node, which should be a map, into the struct at into. */
 void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *keys, size_t count,
                    void *into);

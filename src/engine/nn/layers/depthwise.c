@@ -12,17 +12,11 @@
         NUMBERS(td_depthwise_conv2d_layer, stride, "strides", 1, 1),                               \
         NUMBERS(td_depthwise_conv2d_layer, dilation, "dilation_rate", 1, 1),                       \
         TD__INTEGER(td_depthwise_conv2d_layer, multiplier, "depth_multiplier", 1, 1),              \
-        {.key = "padding",                                                                         \
-         .type = TD__FIELD_WORD,                                                                   \
-         .offset = offsetof(td_depthwise_conv2d_layer, padding),                                   \
-         .words = &td__padding_words},                                                             \
+        TD__PADDING(td_depthwise_conv2d_layer),                                                    \
         TD__WORD(td_depthwise_conv2d_layer, activation, td__activation_words, TD_LINEAR),          \
         TD__NOT(td_depthwise_conv2d_layer, no_bias, "use_bias"),                                   \
-        {.key = "kernel_initializer",                                                              \
-         .alias = "depthwise_initializer",                                                         \
-         .type = TD__FIELD_INITIALIZER,                                                            \
-         .offset = offsetof(td_depthwise_conv2d_layer, kernel_initializer),                        \
-         .by_default = TD_GLOROT_UNIFORM},                                                         \
+        TD__FIELD(INITIALIZER, td_depthwise_conv2d_layer, kernel_initializer,                      \
+                  .alias = "depthwise_initializer", .by_default = TD_GLOROT_UNIFORM),              \
         TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
         TD__REGULARIZERS(td_depthwise_conv2d_layer)
 

@@ -6,10 +6,7 @@ static const td__field fields[] = {
     TD__INTEGER(td_embedding_layer, vocabulary, "input_dim", 0, 1),
     TD__INTEGER(td_embedding_layer, width, "output_dim", 0, 1),
     TD__INITIALIZER(td_embedding_layer, embeddings_initializer, TD_RANDOM_UNIFORM),
-    {.key = "mask_zero",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_embedding_layer, mask_zero),
-     .quiet = true},
+    TD__FIELD(BOOL, td_embedding_layer, mask_zero, .quiet = true),
 };
 
 static td_status plan_embedding(td__layer *layer, const td_shape *inputs, td_error *error) {

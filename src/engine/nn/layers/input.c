@@ -3,10 +3,7 @@
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_input_layer, shape),
-     .minimum = -1},
+    TD__FIELD(SHAPE, td_input_layer, shape, .minimum = -1),
 };
 
 static td_status plan_input(td__layer *layer, const td_shape *inputs, td_error *error) {

@@ -6,11 +6,7 @@
 
 static const td__field unit_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "axis",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_unit_normalization_layer, axis),
-     .minimum = -TD_MAX_RANK,
-     .quiet = true},
+    TD__FIELD(SHAPE, td_unit_normalization_layer, axis, .minimum = -TD_MAX_RANK, .quiet = true),
 };
 static const td__field rms_fields[] = {
     TD__LAYER_FIELDS,

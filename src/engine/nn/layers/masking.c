@@ -5,10 +5,7 @@
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "mask_value",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_masking_layer, mask_value),
-     .minimum = -HUGE_VAL},
+    TD__FIELD(NUMBER, td_masking_layer, mask_value, .minimum = -HUGE_VAL),
 };
 
 td_tensor *td__mask_create(td_tape *tape, const td_tensor *x) {

@@ -15,10 +15,7 @@ static const td__field concatenate_fields[] = {
 };
 static const td__field dot_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "axes",
-     .type = TD__FIELD_PAIR,
-     .offset = offsetof(td_dot_layer, axes),
-     .minimum = -TD_MAX_RANK},
+    TD__FIELD(PAIR, td_dot_layer, axes, .minimum = -TD_MAX_RANK),
     TD__BOOL(td_dot_layer, normalize),
 };
 

@@ -257,10 +257,7 @@ const td__layer_kind td__group_normalization_kind = {KIND(group, GROUPED, "nn.Gr
 
 static const td__field given_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "invert",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_normalization_layer, invert),
-     .quiet = true},
+    TD__FIELD(BOOL, td_normalization_layer, invert, .quiet = true),
 };
 
 static td_status plan_given(td__layer *layer, const td_shape *inputs, td_error *error) {

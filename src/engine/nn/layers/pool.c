@@ -10,39 +10,23 @@
 
 #define POOL_FIELDS(struct_type, NUMBER)                                                           \
     TD__LAYER_FIELDS,                                                                              \
-        {.key = "size",                                                                            \
-         .alias = "pool_size",                                                                     \
-         .type = TD__FIELD_##NUMBER,                                                               \
-         .offset = offsetof(struct_type, window),                                                  \
-         .by_default = 2,                                                                          \
-         .minimum = 1},                                                                            \
-        TD__##NUMBER(struct_type, stride, "strides", 0, 0),                                        \
-        TD__WORD(struct_type, padding, td__padding_words, TD_PADDING_VALID)
+        TD__FIELD_CALLED(NUMBER, struct_type, window, "size", .alias = "pool_size",                \
+                         .by_default = 2, .minimum = 1),                                           \
+        TD__##NUMBER(struct_type, stride, "strides", 0, 0), TD__PADDING(struct_type)
 static const td__field pool1_fields[] = {POOL_FIELDS(td_max_pool2d_layer, INTEGER)};
 static const td__field pool2_fields[] = {POOL_FIELDS(td_max_pool2d_layer, PAIR)};
 static const td__field pool3_fields[] = {POOL_FIELDS(td_max_pool3d_layer, TRIPLE)};
 static const td__field global_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "keepdims",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_global_pool_layer, keepdims),
-     .quiet = true},
+    TD__FIELD(BOOL, td_global_pool_layer, keepdims, .quiet = true),
 };
 static const td__field up3_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_TRIPLE,
-     .offset = offsetof(td_up_sampling3d_layer, factor),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(TRIPLE, td_up_sampling3d_layer, factor, "size", .by_default = 2, .minimum = 1),
 };
 static const td__field up2_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_PAIR,
-     .offset = offsetof(td_up_sampling2d_layer, factor),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(PAIR, td_up_sampling2d_layer, factor, "size", .by_default = 2, .minimum = 1),
     TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
 };
 

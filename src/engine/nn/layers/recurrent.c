@@ -2,10 +2,8 @@
 #include "nn/operators.h"
 
 #define ACTIVATION(member, default_value)                                                          \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(td_lstm_layer, member),         \
-        .by_default = default_value, .words = &td__activation_words, .number = true                \
-    }
+    TD__FIELD(WORD, td_lstm_layer, member, .by_default = default_value,                            \
+              .words = &td__activation_words, .number = true)
 #define SHARED_FIELDS                                                                              \
     TD__LAYER_FIELDS, TD__INTEGER(td_lstm_layer, units, NULL, 0, 1),                               \
         TD__BOOL(td_lstm_layer, return_sequences), TD__BOOL(td_lstm_layer, go_backwards),          \

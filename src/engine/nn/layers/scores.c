@@ -15,10 +15,8 @@ static const td__words score_mode_words = {"score_mode", score_mode_names, TD_SC
                                            NULL, NULL};
 
 #define SHARED_FIELDS                                                                              \
-    TD__RATE(td_attention_layer, dropout), {                                                       \
-        .key = "causal", .alias = "use_causal_mask", .type = TD__FIELD_BOOL,                       \
-        .offset = offsetof(td_attention_layer, causal)                                             \
-    }
+    TD__RATE(td_attention_layer, dropout),                                                         \
+        TD__FIELD(BOOL, td_attention_layer, causal, .alias = "use_causal_mask")
 static const td__field dot_fields[] = {
     TD__LAYER_FIELDS,
     TD__BOOL(td_attention_layer, use_scale),

@@ -5,34 +5,20 @@
 static const td__field flatten_fields[] = {TD__LAYER_FIELDS};
 static const td__field reshape_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "shape",
-     .alias = "target_shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_reshape_layer, shape),
-     .minimum = -1},
+    TD__FIELD(SHAPE, td_reshape_layer, shape, .alias = "target_shape", .minimum = -1),
 };
 
 static const td__field permute_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "dims",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_permute_layer, order),
-     .minimum = 1},
+    TD__FIELD_CALLED(SHAPE, td_permute_layer, order, "dims", .minimum = 1),
 };
 static const td__field vector_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "n",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_repeat_layer, times),
-     .minimum = 1},
+    TD__FIELD_CALLED(INTEGER, td_repeat_layer, times, "n", .minimum = 1),
 };
 static const td__field up_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_repeat_layer, times),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(INTEGER, td_repeat_layer, times, "size", .by_default = 2, .minimum = 1),
 };
 
 /* Elements of one example; -1 when a dimension is not known. */

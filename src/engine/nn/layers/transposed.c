@@ -15,33 +15,15 @@
 enum { MAX_SPATIAL = 3 };
 
 /* One of each number where there are steps, two of an image, three of a volume. */
-#define FIELDS(layer, NUMBERS, numbers)                                                            \
-    TD__LAYER_FIELDS, TD__INTEGER(layer, filters, NULL, 0, 1),                                     \
-        NUMBERS(layer, kernel, "kernel_size", 0, 1), NUMBERS(layer, stride, "strides", 1, 1),      \
-        NUMBERS(layer, dilation, "dilation_rate", 1, 1),                                           \
-        {.key = "output_padding",                                                                  \
-         .type = (numbers),                                                                        \
-         .offset = offsetof(layer, output_padding),                                                \
-         .number = true,                                                                           \
-         .no_default = true,                                                                       \
-         .quiet = true},                                                                           \
-        {.key = "groups",                                                                          \
-         .type = TD__FIELD_INTEGER,                                                                \
-         .offset = offsetof(layer, groups),                                                        \
-         .by_default = 1,                                                                          \
-         .minimum = 1},                                                                            \
-        {.key = "padding",                                                                         \
-         .type = TD__FIELD_WORD,                                                                   \
-         .offset = offsetof(layer, padding),                                                       \
-         .words = &td__padding_words},                                                             \
-        TD__WORD(layer, activation, td__activation_words, TD_LINEAR),                              \
-        TD__NOT(layer, no_bias, "use_bias"),                                                       \
-        TD__INITIALIZER(layer, kernel_initializer, TD_GLOROT_UNIFORM),                             \
-        TD__INITIALIZER(layer, bias_initializer, TD_ZEROS), TD__REGULARIZERS(layer)
+#define FIELDS(layer, NUMBERS)                                                                     \
+    TD__LAYER_FIELDS, TD__CONVOLUTION_SIZES(layer, TD__##NUMBERS),                                 \
+        TD__FIELD(NUMBERS, layer, output_padding, .number = true, .no_default = true,              \
+                  .quiet = true),                                                                  \
+        TD__CONVOLUTION_REST(layer)
 
-static const td__field fields1[] = {FIELDS(td_conv2d_layer, TD__INTEGER, TD__FIELD_INTEGER)};
-static const td__field fields2[] = {FIELDS(td_conv2d_layer, TD__PAIR, TD__FIELD_PAIR)};
-static const td__field fields3[] = {FIELDS(td_conv3d_layer, TD__TRIPLE, TD__FIELD_TRIPLE)};
+static const td__field fields1[] = {FIELDS(td_conv2d_layer, INTEGER)};
+static const td__field fields2[] = {FIELDS(td_conv2d_layer, PAIR)};
+static const td__field fields3[] = {FIELDS(td_conv3d_layer, TRIPLE)};
 
 /* What both option structs say. */
 typedef struct stretching {

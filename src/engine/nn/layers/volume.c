@@ -10,17 +10,8 @@ enum { SPATIAL = 3 };
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    TD__INTEGER(td_conv3d_layer, filters, NULL, 0, 1),
-    TD__TRIPLE(td_conv3d_layer, kernel, "kernel_size", 0, 1),
-    TD__TRIPLE(td_conv3d_layer, stride, "strides", 1, 1),
-    TD__TRIPLE(td_conv3d_layer, dilation, "dilation_rate", 1, 1),
-    TD__INTEGER(td_conv3d_layer, groups, NULL, 1, 1),
-    TD__WORD(td_conv3d_layer, padding, td__padding_words, TD_PADDING_VALID),
-    TD__WORD(td_conv3d_layer, activation, td__activation_words, TD_LINEAR),
-    TD__NOT(td_conv3d_layer, no_bias, "use_bias"),
-    TD__INITIALIZER(td_conv3d_layer, kernel_initializer, TD_GLOROT_UNIFORM),
-    TD__INITIALIZER(td_conv3d_layer, bias_initializer, TD_ZEROS),
-    TD__REGULARIZERS(td_conv3d_layer),
+    TD__CONVOLUTION_SIZES(td_conv3d_layer, TD__TRIPLE),
+    TD__CONVOLUTION_REST(td_conv3d_layer),
 };
 
 static td__window window_of(const td__layer *layer) {
