@@ -3,7 +3,7 @@ import { choice, code, el, message, nameText, numeral, replace, thead } from "./
 import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
-import { fetchRun, fetchSeries, fetchComparison, fetchSettings, isReport } from "./source.js";
+import { fetchRun, fetchSeries, fetchComparison, fetchSettings } from "./source.js";
 import { link, set, value } from "./state.js";
 import { FORMS } from "./layers.js";
 
@@ -18,7 +18,7 @@ function others(context) {
 
 // What differs in the settings of any number of runs: "key: a → b" for two, a table for more.
 async function differing(runs) {
-    const known = isReport ? {} : (await fetchSettings()).runs,
+    const known = (await fetchSettings()).runs,
         of = (run, key) => known[run.id]?.[key] ?? "–",
         keys = [...new Set(runs.flatMap((run) => Object.keys(known[run.id] || {})))].filter(
             (key) => key !== "name" && runs.some((run) => of(run, key) !== of(runs[0], key)),

@@ -3,7 +3,7 @@ import { choice, code, dialog, el, message, nameText, numeral, replace, toggle }
 import { whole } from "./format.js";
 import { theme } from "./colour.js";
 import { Screen } from "./surface.js";
-import { fetchSettings, isReport, saveRemark } from "./source.js";
+import { fetchSettings, saveRemark } from "./source.js";
 import { link, set, value } from "./state.js";
 import { filterOf } from "./filter.js";
 import { columnsOf, defaultColumns, findColumn, markDiffering, shortNames, sortedBy } from "./columns.js";
@@ -516,7 +516,7 @@ export const runsPage = {
             }
         };
         const readSettings = async () => {
-            settings = isReport ? {} : (await fetchSettings()).runs;
+            settings = (await fetchSettings()).runs;
         };
         replace(context.main, empty, panes);
         context.onclose(() => {
