@@ -21,7 +21,7 @@ typedef enum td__field_type {
     TD__FIELD_TEXTS,      /* const char *[TD_MAX_FROM], ending in NULL unless full, borrowed */
     TD__FIELD_SHAPE,      /* td_shape */
     TD__FIELD_NUMBERS,    /* double[room] */
-    TD__FIELD_INITIALIZER /* td_initializer; standard is its kind */
+    TD__FIELD_INITIALIZER /* td_initializer; by_default is its kind */
 } td__field_type;
 
 #define TD__FIELD_MANY 1e15 /* a maximum that means: none */

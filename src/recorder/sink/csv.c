@@ -617,7 +617,7 @@ const td_sink_class td__sink_csv = {
     .forms = TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM | TD_SCALAR |
              TD_HASH | TD_TEXT,
     .default_forms = TD_ROWS,
-    .standard = true,
+    .by_default = true,
     .open = csv_open,
     .expect = csv_expect,
     .write = csv_write,

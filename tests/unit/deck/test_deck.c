@@ -206,7 +206,7 @@ static void wrong_tracks_are_refused_with_a_reason(void **state) {
         {{.to = " , "}, TD_INVALID, ".to names no sink"},
         {{.what = ","}, TD_INVALID, ".what names no signal"},
         {{.form = TD_IMAGE, .to = "memory"}, TD_INVALID, "memory cannot write the form image"},
-        {{.form = TD_IMAGE}, TD_INVALID, "none of the standard sinks"},
+        {{.form = TD_IMAGE}, TD_INVALID, "none of the default sinks"},
         {{.form = 1 << 15}, TD_INVALID, "no form"},
         {{.every = -1}, TD_INVALID, ".every is -1"},
         {{.start = 9, .end = 8}, TD_INVALID, ".end (8) is before .start (9)"},
