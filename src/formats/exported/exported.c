@@ -154,7 +154,7 @@ const char *td__aten_sizes(td__aten_call *call, const char *name) {
     for (size_t i = 0; i < count; i++) {
         parts[i] = size_value(call, json_array_get(list, i));
     }
-    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    td__attribute axis = TD__NAMED_INT("axis", 0);
     return count == 1 ? parts[0] : td__operator(call->to, "Concat", count, parts, 1, &axis);
 }
 

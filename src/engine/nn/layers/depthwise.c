@@ -148,8 +148,7 @@ static const char *depthwise_operators(const td__layer *layer, td__operators *to
                          .dilation = {options->dilation[0], options->dilation[1]},
                          .padding = options->padding};
     size_t used = td__operator_window(&window, shape);
-    window.attributes[used++] =
-        (td__attribute){.name = "group", .type = TD__INT, .integer = channels};
+    window.attributes[used++] = TD__NAMED_INT("group", channels);
     td_shape grouped = kernel_shape(layer, 1, channels * options->multiplier);
     const char *kernel = td__operator_reshape(to, td__operator_parameter(to, layer, KERNEL),
                                               (size_t)grouped.rank, grouped.dims);

@@ -377,7 +377,7 @@ static const char *operators_concatenate(const td__layer *layer, td__operators *
                                          const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_concatenate_layer *options = layer->options;
-    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = options->axis};
+    td__attribute axis = TD__NAMED_INT("axis", options->axis);
     return td__operator(to, "Concat", layer->info.input_count, inputs, 1, &axis);
 }
 

@@ -4,34 +4,28 @@
 
 #include <math.h>
 
+#define SCALED_FIELDS(struct_type)                                                                 \
+    TD__NUMBER(struct_type, epsilon, 1e-3), TD__NOT(struct_type, no_scale, "scale"),               \
+        TD__NOT(struct_type, no_center, "center"),                                                 \
+        TD__QUIET_INITIALIZER(struct_type, gamma_initializer, TD_ONES),                            \
+        TD__QUIET_INITIALIZER(struct_type, beta_initializer, TD_ZEROS)
+
 static const td__field batch_fields[] = {
     TD__LAYER_FIELDS,
     TD__NUMBER(td_batch_normalization_layer, momentum, 0.99),
-    TD__NUMBER(td_batch_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_batch_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_batch_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_batch_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_batch_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_batch_normalization_layer),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_mean_initializer, TD_ZEROS),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_variance_initializer, TD_ONES),
 };
 static const td__field layer_fields[] = {
     TD__LAYER_FIELDS,
-    TD__NUMBER(td_layer_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_layer_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_layer_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_layer_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_layer_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_layer_normalization_layer),
 };
 
 static const td__field group_fields[] = {
     TD__LAYER_FIELDS,
     TD__INTEGER(td_group_normalization_layer, groups, NULL, 32, -1),
-    TD__NUMBER(td_group_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_group_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_group_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_group_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_group_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_group_normalization_layer),
 };
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
@@ -193,9 +187,8 @@ static const char *operators_batch(const td__layer *layer, td__operators *to,
 static const char *operators_layer(const td__layer *layer, td__operators *to,
                                    const char *const *inputs, const td_shape *shapes) {
     const td_layer_normalization_layer *options = layer->options;
-    const td__attribute attributes[] = {
-        {.name = "axis", .type = TD__INT, .integer = -1},
-        {.name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value}};
+    const td__attribute attributes[] = {TD__NAMED_INT("axis", -1),
+                                        TD__NAMED_REAL("epsilon", options->epsilon.value)};
     int64_t channels = shapes[0].dims[shapes[0].rank - 1];
     const char *with[] = {inputs[0],
                           layer->slot[GAMMA] ? td__operator_parameter(to, layer, GAMMA)
@@ -211,8 +204,7 @@ static const char *operators_group(const td__layer *layer, td__operators *to,
     int64_t channels = shapes[0].dims[shapes[0].rank - 1];
     int64_t groups = groups_of(layer, channels), own = channels / groups;
     const int64_t swapped[] = {0, 2, 1, 3};
-    const td__attribute epsilon = {
-        .name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value};
+    const td__attribute epsilon = TD__NAMED_REAL("epsilon", options->epsilon.value);
     const char *x = td__operator_reshape(to, inputs[0], 4, (const int64_t[]){0, -1, groups, own});
     x = td__operator_transpose(to, x, 4, swapped);
     x = td__operator_reshape(to, x, 3, (const int64_t[]){0, groups, -1});

@@ -208,9 +208,8 @@ static const char *whole_operators(const td__layer *layer, td__operators *to, co
                                    const char *x, const td_shape *shape) {
     const td_global_pool_layer *options = layer->options;
     static const int64_t axes[] = {1, 2, 3};
-    const td__attribute attributes[] = {
-        {.name = "axes", .type = TD__INTS, .integers = axes, .count = (size_t)shape->rank - 1},
-        {.name = "keepdims", .type = TD__INT, .integer = options->keepdims}};
+    const td__attribute attributes[] = {TD__NAMED_INTS("axes", axes, (size_t)shape->rank - 1),
+                                        TD__NAMED_INT("keepdims", options->keepdims)};
     return td__operator(to, type, 1, &x, 2, attributes);
 }
 static const char *global_average_operators(const td__layer *layer, td__operators *to,
@@ -232,11 +231,9 @@ static const char *up_operators(const td__layer *layer, td__operators *to,
     td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_FLOAT32};
     const char *whole = td__operator_integers(to, (size_t)spatial + 2, sizes);
     const td__attribute attributes[] = {
-        {.name = "mode", .type = TD__STRING, .text = nearest ? "nearest" : "linear"},
-        {.name = "coordinate_transformation_mode",
-         .type = TD__STRING,
-         .text = nearest ? "asymmetric" : "half_pixel"},
-        {.name = "nearest_mode", .type = TD__STRING, .text = "floor"}};
+        TD__NAMED_TEXT("mode", nearest ? "nearest" : "linear"),
+        TD__NAMED_TEXT("coordinate_transformation_mode", nearest ? "asymmetric" : "half_pixel"),
+        TD__NAMED_TEXT("nearest_mode", "floor")};
     const char *resized[] = {td__operator_channels_first(to, inputs[0], spatial), "",
                              td__operator(to, "Cast", 1, &whole, 1, &type)};
     return td__operator_channels_last(

@@ -156,7 +156,7 @@ static const char *gates_operator(td__operators *to, const char *kernel, int64_t
                                   int64_t units, size_t gates, const int *order) {
     const char *turned = td__operator_transpose(to, kernel, 2, (const int64_t[]){1, 0});
     const char *parts[4], *sorted[4];
-    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    const td__attribute axis = TD__NAMED_INT("axis", 0);
     td__operator_outputs(to, "Split", 1, &turned, 1, &axis, gates, parts);
     for (size_t i = 0; i < gates; i++) {
         sorted[i] = parts[order[i]];
@@ -176,7 +176,7 @@ static const char *bias_operator(const td__layer *layer, td__operators *to, int6
     if (layer->slot[BIAS]->count == 2 * width) { /* gru: both */
         return td__operator_reshape(to, bias, 2, (const int64_t[]){1, 2 * width});
     }
-    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    const td__attribute axis = TD__NAMED_INT("axis", 0);
     const char *parts[5] = {bias}, *sorted[5];
     if (gates > 1) {
         td__operator_outputs(to, "Split", 1, &bias, 1, &axis, gates, parts);
@@ -224,10 +224,8 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
     }
     int64_t units = options->units, in = layer->slot[KERNEL]->shape.dims[0];
     td__attribute attributes[6] = {
-        {.name = "hidden_size", .type = TD__INT, .integer = units},
-        {.name = "direction",
-         .type = TD__STRING,
-         .text = options->go_backwards ? "reverse" : "forward"},
+        TD__NAMED_INT("hidden_size", units),
+        TD__NAMED_TEXT("direction", options->go_backwards ? "reverse" : "forward"),
         {.name = "activations", .type = TD__STRINGS, .texts = names, .count = function_count}};
     size_t used = 3;
     if (numbers) {
@@ -283,8 +281,7 @@ static const char *operators_gru(const td__layer *layer, td__operators *to,
     const td_lstm_layer *options = layer->options;
     const td_activation functions[] = {function(options->recurrent_activation),
                                        function(options->activation)};
-    td__attribute after = {
-        .name = "linear_before_reset", .type = TD__INT, .integer = !options->reset_before};
+    td__attribute after = TD__NAMED_INT("linear_before_reset", !options->reset_before);
     return recurrent_operators(layer, to, "GRU", inputs[0], 3, (const int[]){0, 1, 2}, 2, functions,
                                &after);
 }

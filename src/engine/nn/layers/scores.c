@@ -174,7 +174,7 @@ static const char *score_operators(const td__layer *layer, td__operators *to, co
     each = additive ? each : scaled_operators(layer, to, each, SCALE);
     each = TD__OPERATOR(to, "Tanh", each);
     each = additive ? scaled_operators(layer, to, each, SCALE) : each;
-    const td__attribute keep = {.name = "keepdims", .type = TD__INT, .integer = 0};
+    const td__attribute keep = TD__NAMED_INT("keepdims", 0);
     const char *both[] = {each, td__operator_integers(to, 1, &last)};
     const char *sum = td__operator(to, "ReduceSum", 2, both, 1, &keep);
     return additive ? sum : scaled_operators(layer, to, sum, WEIGHT);

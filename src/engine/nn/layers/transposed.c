@@ -275,10 +275,7 @@ static const char *transposed_operators(const td__layer *layer, td__operators *t
         window.pads[i] = beyond > 0 ? beyond / 2 : 0;
         window.pads[s.spatial + i] = beyond > 0 ? beyond - beyond / 2 : 0;
     }
-    window.attributes[used++] = (td__attribute){.name = "output_padding",
-                                                .type = TD__INTS,
-                                                .integers = missing,
-                                                .count = (size_t)s.spatial};
+    window.attributes[used++] = TD__NAMED_INTS("output_padding", missing, (size_t)s.spatial);
     return td__operator_convolve(to, "ConvTranspose", layer, inputs[0], &window, used, s.groups);
 }
 
