@@ -547,6 +547,15 @@ static enum plugin plugin_of(const td__proto_field *metadata, td__proto_field *c
 }
 
 static bool read_value(const td__proto_field *message, value *made) {
+    static const struct {
+        uint32_t number;
+        size_t offset;
+    } parts[] = {{VALUE_TAG, offsetof(value, tag)},
+                 {VALUE_IMAGE, offsetof(value, image)},
+                 {VALUE_HISTOGRAM, offsetof(value, histogram)},
+                 {VALUE_AUDIO, offsetof(value, sound)},
+                 {VALUE_TENSOR, offsetof(value, tensor)},
+                 {VALUE_METADATA, offsetof(value, metadata)}};
     td__proto proto = td__proto_in(message);
     td__proto_field field;
     while (td__proto_next(&proto, &field)) {
@@ -557,27 +566,10 @@ static bool read_value(const td__proto_field *message, value *made) {
         if (field.wire != TD__BYTES) {
             continue;
         }
-        switch (field.number) {
-        case VALUE_TAG:
-            made->tag = field;
-            break;
-        case VALUE_IMAGE:
-            made->image = field;
-            break;
-        case VALUE_HISTOGRAM:
-            made->histogram = field;
-            break;
-        case VALUE_AUDIO:
-            made->sound = field;
-            break;
-        case VALUE_TENSOR:
-            made->tensor = field;
-            break;
-        case VALUE_METADATA:
-            made->metadata = field;
-            break;
-        default:
-            break;
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            if (parts[i].number == field.number) {
+                *(td__proto_field *)((char *)made + parts[i].offset) = field;
+            }
         }
     }
     return !proto.bad;

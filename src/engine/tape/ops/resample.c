@@ -54,14 +54,10 @@ static void resample_backward_part(void *context, int part, int64_t begin, int64
 static td_status resample_backward(td_tape *tape, td__node *node) {
     resample_work work = *(const resample_work *)node->saved;
     int64_t count = node->inputs[0].tensor->count;
-    bool add;
     work.from = td__output_gradient(tape, node);
-    work.to = td__gradient(tape, node, 0, &add);
+    work.to = td__gradient_to_add(tape, node, 0);
     if (!work.to) {
         return TD_MEMORY;
-    }
-    if (!add) {
-        memset(work.to, 0, (size_t)count * sizeof *work.to);
     }
     int64_t each = work.size * work.inner;
     td__parallel(each ? count / each : 0, 1, TD__GRAIN / (each + 1) + 1, resample_backward_part,
