@@ -260,7 +260,7 @@ class Deck:
         self._native.raise_alert(cause, text)
 
     def _prepare(self) -> None:
-        """What a deck without tracks records; said as late as possible."""
+        """Sets what a deck without tracks records, as late as possible."""
         self._begun = True
         if not self._tracked:
             self.track("*", form="tensor,stats", to="npy,sqlite")

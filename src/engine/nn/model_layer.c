@@ -436,7 +436,7 @@ td_status td__layer_wrap(td__layer *layer, td_error *error) {
     return TD_OK;
 }
 
-/* Options of a layer used again begin as they were: only what differs need be said, and that is
+/* Options of a layer used again begin as they were: only what differs need be given, and that is
  * refused later. */
 static void begin_as(const td_model *model, td__layer *layer, const td_setting *settings,
                      size_t count) {

@@ -96,24 +96,24 @@ static int64_t true_class(const judge *j, const td_view *truth, int64_t row, int
     return value >= 0 && value < (double)j->about.class_count ? (int64_t)value : -1;
 }
 
-/* How sure the model was of the class that it said. */
-static double confidence_of(const judge *j, const float *row, int64_t said) {
+/* How sure the model was of the class that it predicted. */
+static double confidence_of(const judge *j, const float *row, int64_t predicted) {
     td_link link = td__link_of(j->objective);
     if (j->units == 1) {
         double second = link == TD_LINK_SIGMOID ? probability((double)row[0]) : (double)row[0];
-        return said ? second : 1 - second;
+        return predicted ? second : 1 - second;
     }
     if (link == TD_LINK_NONE) {
-        return (double)row[said];
+        return (double)row[predicted];
     }
     double sum = 0;
     for (int64_t i = 0; i < j->units; i++) {
-        sum += exp((double)row[i] - (double)row[said]);
+        sum += exp((double)row[i] - (double)row[predicted]);
     }
     return 1 / sum;
 }
 
-static int64_t said_class(const judge *j, const float *row) {
+static int64_t predicted_class(const judge *j, const float *row) {
     if (j->units == 1) {
         return row[0] > (td__link_of(j->objective) == TD_LINK_SIGMOID ? 0.0F : 0.5F);
     }
@@ -148,20 +148,20 @@ static void count_class(judge *j, const float *row, int64_t class) {
         j->about.not_finite++;
         return;
     }
-    int64_t said = said_class(j, row);
-    double confidence = confidence_of(j, row, said);
+    int64_t predicted = predicted_class(j, row);
+    double confidence = confidence_of(j, row, predicted);
     td_evaluation_bin *bin = &j->bins[confidence >= 1  ? BINS - 1
                                       : confidence > 0 ? (int)(confidence * BINS)
                                                        : 0];
-    j->classes[said].predicted++;
-    j->classes[said].right += said == class;
-    j->right += said == class;
+    j->classes[predicted].predicted++;
+    j->classes[predicted].right += predicted == class;
+    j->right += predicted == class;
     j->top += j->units > TOP && is_among_first(j, row, class);
     bin->examples++;
     bin->confidence += confidence;
-    bin->accuracy += said == class;
+    bin->accuracy += predicted == class;
     if (j->confusion) {
-        j->confusion[class * (int64_t)j->about.class_count + said]++;
+        j->confusion[class * (int64_t)j->about.class_count + predicted]++;
     }
     if (j->scores[0]) {
         float second = j->units == 1                                  ? row[0]
@@ -199,11 +199,11 @@ static td_status judge_tags(judge *j, const td_view *prediction, const td_view *
         j->about.not_finite += !finite;
         for (int64_t i = 0; i < j->units; i++) {
             bool has = td__element(truth, row * j->units + i) > 0.5;
-            bool said = (double)scores[i] > border;
+            bool predicted = (double)scores[i] > border;
             j->classes[i].examples += has;
-            j->classes[i].predicted += said;
-            j->classes[i].right += has && said;
-            j->right += finite && has == said;
+            j->classes[i].predicted += predicted;
+            j->classes[i].right += has && predicted;
+            j->right += finite && has == predicted;
         }
     }
     j->about.rows += rows;
@@ -244,12 +244,12 @@ static td_status judge_values(judge *j, const td_view *prediction, const td_view
             continue;
         }
         for (int64_t i = 0; i < j->units; i++) {
-            double said = (double)numbers[i], label = td__element(truth, row * j->units + i);
+            double predicted = (double)numbers[i], label = td__element(truth, row * j->units + i);
             if (j->label_deviation) {
-                said = said * (double)j->label_deviation[i] + (double)j->label_mean[i];
+                predicted = predicted * (double)j->label_deviation[i] + (double)j->label_mean[i];
                 label = label * (double)j->label_deviation[i] + (double)j->label_mean[i];
             }
-            add_value(&j->sums[i], said, label);
+            add_value(&j->sums[i], predicted, label);
         }
     }
     j->about.rows += rows;

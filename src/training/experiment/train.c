@@ -225,7 +225,7 @@ static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *mem
         KEY(TEXT, checkpoint_best, "best", NULL),
     };
     if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto")) {
-        node->kind = TD__YAML_MAP; /* with nothing said: the defaults of each */
+        node->kind = TD__YAML_MAP; /* without keys: the defaults of each */
         node->text = "";
     }
     td__check_map(checker, node, keys, TD__COUNT(keys), member);

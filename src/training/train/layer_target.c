@@ -80,7 +80,7 @@ void td__layer_targets_release(td_trainer *trainer) {
     td__free(trainer->layer_targets);
 }
 
-/* The batch's rows of the target; false, and the error said, when they cannot be read. */
+/* The batch's rows of the target; false, with the error, when they cannot be read. */
 static bool read_rows(td_trainer *trainer, td__layer_target *target) {
     const td_batch *batch = trainer->pass.batch;
     td_error error = {0};

@@ -96,7 +96,7 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
 
 /* ---- From a file ----------------------------------------------------------------------------- */
 
-/* What the run to go on with, or the model's file, says of its data. That it cannot be read is said
+/* What the run to go on with, or the model's file, says of its data. That it cannot be read is reported
  * where it is loaded. */
 static td_status read_notes(td_trainer *trainer, const td__model_file *file, const char *path,
                             td_error *error) {

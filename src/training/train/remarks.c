@@ -1,4 +1,4 @@
-/* What should be said before training, though it can be done. */
+/* What should be reported before training, though it can be done. */
 #include "nn/model.h"
 #include "train/trainer.h"
 
@@ -66,7 +66,7 @@ td__label_range td__label_range_of(td_loss loss) {
     return ranges[loss].limited ? ranges[loss].range : (td__label_range){-INFINITY, INFINITY};
 }
 
-/* A class without an output cannot be trained. What else a loss cannot use is only said: it is for the
+/* A class without an output cannot be trained. What else a loss cannot use is only reported: it is for the
  * diagnosis to show what comes of it. */
 td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;

@@ -348,7 +348,7 @@ static void remark_matrices(const td_trainer *trainer, td__condition **condition
     }
 }
 
-/* Of several outputs `prediction` is the first one's: the others are said to be elsewhere. */
+/* Of several outputs `prediction` is the first one's: where the others are recorded is reported. */
 static void remark_predictions(const td_trainer *trainer, td__condition **conditions) {
     if (trainer->head_count > 1 && is_asked_for(trainer, conditions, "prediction")) {
         td__trainer_remark(trainer, NULL,
