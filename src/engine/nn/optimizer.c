@@ -273,8 +273,8 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
     return status;
 }
 
-static td_status settle(td_optimizer *optimizer, const td_optimizer_options *given,
-                        td_error *error) {
+static td_status settle_options(td_optimizer *optimizer, const td_optimizer_options *given,
+                                td_error *error) {
     td_optimizer_options *options = &optimizer->options;
     (void)td__options(options, sizeof *options, given);
     if ((unsigned)options->kind >= TD_OPTIMIZER_KIND_COUNT) {
@@ -347,7 +347,7 @@ td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t co
         !optimizer->updates) {
         status = td_error_set(error, TD_MEMORY, "out of memory for an optimizer");
     }
-    status = status ? status : settle(optimizer, options, error);
+    status = status ? status : settle_options(optimizer, options, error);
     for (; optimizer->count < count && !status; optimizer->count++) {
         status = add_parameter(optimizer, optimizer->count, parameters[optimizer->count], error);
     }

@@ -17,7 +17,7 @@ typedef struct box_work {
     bool add, write;
 } box_work;
 
-static void move(const box_work *w, float *whole, float *part) {
+static void move_part(const box_work *w, float *whole, float *part) {
     int64_t n = w->size[w->rank - 1];
     float *to = w->write ? whole : part;
     const float *from = w->write ? part : whole;
@@ -38,7 +38,7 @@ static void move_lines(void *context, int part, int64_t begin, int64_t end) {
         offset += index[i] * w->step[i];
     }
     for (int64_t line = begin; line < end; line++) {
-        move(w, w->whole + offset, w->part + line * w->size[w->rank - 1]);
+        move_part(w, w->whole + offset, w->part + line * w->size[w->rank - 1]);
         for (int32_t i = w->rank - 2; i >= 0; i--) {
             offset += w->step[i];
             if (++index[i] < w->size[i]) {

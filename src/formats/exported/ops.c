@@ -305,7 +305,7 @@ static const char *embedding(td__aten_call *call) {
                         td__aten_value(call, "indices"));
 }
 
-static const char *reduce(td__aten_call *call) {
+static const char *convert_reduction(td__aten_call *call) {
     int64_t axes[TD_MAX_RANK];
     size_t count = td__aten_ints(call, "dim", axes);
     if (count > TD_MAX_RANK) {
@@ -468,7 +468,7 @@ static const char *select_one(td__aten_call *call) {
 }
 
 /* Equal parts; the last may be smaller. */
-static const char *split(td__aten_call *call) {
+static const char *convert_split(td__aten_call *call) {
     td_shape shape;
     int32_t rank = td__aten_shape(call, "self", &shape);
     int64_t axis = td__aten_int(call, "dim", 0), sizes[MAX_PARTS];
@@ -522,8 +522,8 @@ static const td__aten_operator operators[] = {
     {"aten.add_.Tensor", binary, "Add"},
     {"aten.addmm.default", addmm, NULL},
     {"aten.alias.default", pass, NULL},
-    {"aten.amax.default", reduce, "ReduceMax"},
-    {"aten.amin.default", reduce, "ReduceMin"},
+    {"aten.amax.default", convert_reduction, "ReduceMax"},
+    {"aten.amin.default", convert_reduction, "ReduceMin"},
     {"aten.argmax.default", extreme_place, "ArgMax"},
     {"aten.argmin.default", extreme_place, "ArgMin"},
     {"aten.avg_pool1d.default", pool, "AveragePool"},
@@ -532,7 +532,7 @@ static const td__aten_operator operators[] = {
     {"aten.bmm.default", matrices, NULL},
     {"aten.cat.default", concatenate, "Concat"},
     {"aten.ceil.default", unary, "Ceil"},
-    {"aten.chunk.default", split, NULL},
+    {"aten.chunk.default", convert_split, NULL},
     {"aten.clamp.default", clamp, NULL},
     {"aten.clone.default", pass, NULL},
     {"aten.contiguous.default", pass, NULL},
@@ -582,8 +582,8 @@ static const td__aten_operator operators[] = {
     {"aten.max_pool1d.default", pool, "MaxPool"},
     {"aten.max_pool2d.default", pool, "MaxPool"},
     {"aten.maximum.default", binary, "Max"},
-    {"aten.mean.default", reduce, "ReduceMean"},
-    {"aten.mean.dim", reduce, "ReduceMean"},
+    {"aten.mean.default", convert_reduction, "ReduceMean"},
+    {"aten.mean.dim", convert_reduction, "ReduceMean"},
     {"aten.minimum.default", binary, "Min"},
     {"aten.mm.default", matrices, NULL},
     {"aten.mul.Scalar", binary, "Mul"},
@@ -610,14 +610,14 @@ static const td__aten_operator operators[] = {
     {"aten.sin.default", unary, "Sin"},
     {"aten.slice.Tensor", slice, NULL},
     {"aten.softmax.int", along, "Softmax"},
-    {"aten.split.Tensor", split, NULL},
+    {"aten.split.Tensor", convert_split, NULL},
     {"aten.sqrt.default", unary, "Sqrt"},
     {"aten.squeeze.dim", with_axes, "Squeeze"},
     {"aten.squeeze.dims", with_axes, "Squeeze"},
     {"aten.stack.default", concatenate, "Stack"},
     {"aten.sub.Scalar", binary, "Sub"},
     {"aten.sub.Tensor", binary, "Sub"},
-    {"aten.sum.dim_IntList", reduce, "ReduceSum"},
+    {"aten.sum.dim_IntList", convert_reduction, "ReduceSum"},
     {"aten.sym_size.int", convert_size, NULL},
     {"aten.t.default", turn, NULL},
     {"aten.tanh.default", unary, "Tanh"},

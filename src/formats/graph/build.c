@@ -58,7 +58,7 @@ static void set_type(td__graph_info *info, td_dtype dtype, const td_shape *shape
     info->shape = *shape;
 }
 
-static int by_name(const void *left, const void *right) {
+static int compare_definitions(const void *left, const void *right) {
     const definition *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : (a->value > b->value) - (a->value < b->value);
@@ -104,7 +104,7 @@ static td_status define_values(building *b) {
             (void)define(b, list->nodes[n].outputs[i], n + 1);
         }
     }
-    qsort(b->definitions, graph->value_count, sizeof *b->definitions, by_name);
+    qsort(b->definitions, graph->value_count, sizeof *b->definitions, compare_definitions);
     for (size_t i = 1; i < graph->value_count; i++) {
         if (!strcmp(b->definitions[i - 1].name, b->definitions[i].name)) {
             return td_error_set(b->error, TD_FORMAT, "value '%.200s' is made twice",

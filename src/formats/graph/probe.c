@@ -40,7 +40,7 @@ static size_t tensor_bytes(const td_tensor *tensor) {
     return (size_t)tensor->count * td_dtype_size(tensor->dtype);
 }
 
-static void drop(probing *p, td__graph_value *kept) {
+static void drop_value(probing *p, td__graph_value *kept) {
     td_tensor *tensor = kept->plain ? kept->plain : kept->channels_last;
     if (tensor) {
         p->bytes -= tensor->owns_data ? tensor_bytes(tensor) : 0;
@@ -48,7 +48,7 @@ static void drop(probing *p, td__graph_value *kept) {
     }
     td__graph_list *list = (td__graph_list *)kept->list; /* copied here */
     for (int64_t i = 0; list && i < list->count; i++) {
-        drop(p, &list->items[i]);
+        drop_value(p, &list->items[i]);
     }
     td__free(list);
 }
@@ -56,7 +56,7 @@ static void drop(probing *p, td__graph_value *kept) {
 static void release_value(probing *p, int32_t value) {
     td__graph_value *kept = &p->kept[value];
     if (is_ours(p, value)) {
-        drop(p, kept);
+        drop_value(p, kept);
         *kept = (td__graph_value){0};
         *td__graph_run_value(p->source->run, value) = *kept;
     }
@@ -121,7 +121,7 @@ static td_status copy_value(probing *p, const td__graph_value *made, td__graph_v
     return own || !tensor ? TD_OK : TD_MEMORY;
 }
 
-static td_status keep(probing *p, int32_t value) {
+static td_status keep_value(probing *p, int32_t value) {
     td__graph_value *made = td__graph_run_value(p->source->run, value);
     td_status status = copy_value(p, made, &p->kept[value]);
     *made = p->kept[value];
@@ -190,7 +190,7 @@ static td_status probe_node(probing *p, size_t index) {
     }
     td_status status = TD_OK;
     for (size_t i = 0; i < node->output_count && !status; i++) {
-        status = node->outputs[i] < 0 ? TD_OK : keep(p, node->outputs[i]);
+        status = node->outputs[i] < 0 ? TD_OK : keep_value(p, node->outputs[i]);
     }
     for (size_t i = 0; i < node->input_count; i++) {
         int32_t v = node->inputs[i];

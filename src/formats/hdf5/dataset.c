@@ -85,8 +85,8 @@ static td_status make_array_room(const td__h5_dataset *set, td__hdf5_array *arra
     return TD_OK;
 }
 
-static td_status convert(const td__h5_dataset *set, const uint8_t *from, void *to,
-                         td_error *error) {
+static td_status convert_elements(const td__h5_dataset *set, const uint8_t *from, void *to,
+                                  td_error *error) {
     if (!td__h5_convert(&set->type, from, (size_t)set->count, to)) {
         return td_error_set(error, TD_RANGE, "%s: %s: a number is larger than int64 holds",
                             set->file->origin, set->name);
@@ -106,7 +106,7 @@ static td_status use_values(const td__h5_dataset *set, td__h5_cursor values, td_
     }
     uint8_t *raw = NULL;
     td_status status = make_array_room(set, array, &raw, error);
-    return status ? status : convert(set, values.at, array->owned, error);
+    return status ? status : convert_elements(set, values.at, array->owned, error);
 }
 
 /* The value of elements that were never written; NULL is zero. */
@@ -140,8 +140,9 @@ static td_status unpack_values(const td__h5_dataset *set, bool chunked, td__hdf5
     if (!status && chunked) {
         status = td__h5_chunks_read(set, raw, error);
     }
-    return status || td__h5_type_is_native(&set->type) ? status
-                                                       : convert(set, raw, array->owned, error);
+    return status || td__h5_type_is_native(&set->type)
+               ? status
+               : convert_elements(set, raw, array->owned, error);
 }
 
 static td_status read_values(const td__h5_dataset *set, td__hdf5_array *array, td_error *error) {

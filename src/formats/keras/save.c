@@ -68,7 +68,7 @@ static td_status write_archive(void *context, int file, td_error *error) {
     return status || writer.good ? status : TD_IO;
 }
 
-static td_status publish(const char *path, archive *a, td_error *error) {
+static td_status publish_archive(const char *path, archive *a, td_error *error) {
     uint64_t size = 0;
     td_status status = td__hdf5_size(a->maker, &size, error);
     if (!status && size + strlen(a->config) + strlen(a->metadata) > MAX_BYTES) {
@@ -98,7 +98,7 @@ td_status td__keras_save(const td_model *model, const char *path, size_t count,
         for (size_t i = 0; i < plan.count; i++) {
             write_layer(maker, model, &plan.layers[i]);
         }
-        status = publish(path, &(archive){config, metadata, maker}, error);
+        status = publish_archive(path, &(archive){config, metadata, maker}, error);
     }
     td__hdf5_drop(maker);
     td__free(metadata);

@@ -36,7 +36,7 @@ typedef struct tensor_index {
     size_t count;
 } tensor_index;
 
-static int by_name(const void *left, const void *right) {
+static int compare_views(const void *left, const void *right) {
     return strcmp((*(const td__named_view *const *)left)->name,
                   (*(const td__named_view *const *)right)->name);
 }
@@ -47,7 +47,7 @@ static bool build_tensor_index(tensor_index *s, size_t count, const td__named_vi
         s->sorted[i] = &tensors[i];
     }
     if (s->sorted && s->used) {
-        qsort(s->sorted, count, sizeof *s->sorted, by_name);
+        qsort(s->sorted, count, sizeof *s->sorted, compare_views);
     }
     return s->sorted && s->used;
 }
@@ -55,7 +55,8 @@ static bool build_tensor_index(tensor_index *s, size_t count, const td__named_vi
 /* NULL when there is none. */
 static const td__named_view *take_tensor(const tensor_index *s, const char *name) {
     const td__named_view key = {.name = name}, *at = &key;
-    const td__named_view **found = bsearch(&at, s->sorted, s->count, sizeof *s->sorted, by_name);
+    const td__named_view **found =
+        bsearch(&at, s->sorted, s->count, sizeof *s->sorted, compare_views);
     if (!found) {
         return NULL;
     }
@@ -135,8 +136,8 @@ static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MAX
     return offsets;
 }
 
-static void gather(const transfer *t, const float *from, int64_t *const starts[TD__TORCH_MAX_AXES],
-                   float *to) {
+static void gather_weight(const transfer *t, const float *from,
+                          int64_t *const starts[TD__TORCH_MAX_AXES], float *to) {
     int32_t last = t->dims.rank - 1;
     int64_t index[TD__TORCH_MAX_AXES] = {0}, count = t->dims.dims[last];
     int64_t rest = td__elements_between(&t->dims, 0, last);
@@ -163,7 +164,7 @@ static td_status transfer_weights(const transfer *t, td_error *error) {
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
         td__copy_floats(from, &t->source->view, t->rule->part * count, count);
-        gather(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
+        gather_weight(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
     }
     td__free(offsets);
     td__free(from);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int by_name(const void *left, const void *right) {
+static int compare_definitions(const void *left, const void *right) {
     const td__onnx_definition *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : (a->order > b->order) - (a->order < b->order);
@@ -79,7 +79,7 @@ static td_status merge(td__onnx_parser *parser, td__onnx_names *names, const td_
 
 td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__graph *graph) {
     td__onnx_definition *all = names->items;
-    qsort(all, names->count, sizeof *all, by_name);
+    qsort(all, names->count, sizeof *all, compare_definitions);
     td_status status = merge(parser, names, graph);
     if (status) {
         return status;
@@ -97,7 +97,7 @@ td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__gr
         graph->values[i].name = all[i].name;
     }
     graph->value_count = names->count;
-    qsort(all, names->count, sizeof *all, by_name);
+    qsort(all, names->count, sizeof *all, compare_definitions);
     return TD_OK;
 }
 

@@ -20,8 +20,8 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
     };
 }
 
-static td_status refuse(td__onnx_parser *parser, td_status status, const char *what,
-                        const char *format, va_list arguments) {
+static td_status refuse_onnx(td__onnx_parser *parser, td_status status, const char *what,
+                             const char *format, va_list arguments) {
     char text[512];
     vsnprintf(text, sizeof text, format, arguments);
     return td_error_set(parser->error, status, "%s: %s%s", parser->path, what, text);
@@ -30,7 +30,7 @@ static td_status refuse(td__onnx_parser *parser, td_status status, const char *w
 td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    td_status status = refuse(parser, TD_FORMAT, "not a sound ONNX file: ", format, arguments);
+    td_status status = refuse_onnx(parser, TD_FORMAT, "not a sound ONNX file: ", format, arguments);
     va_end(arguments);
     return status;
 }
@@ -38,7 +38,7 @@ td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) {
 td_status td__onnx_unsupported(td__onnx_parser *parser, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    td_status status = refuse(parser, TD_UNSUPPORTED, "", format, arguments);
+    td_status status = refuse_onnx(parser, TD_UNSUPPORTED, "", format, arguments);
     va_end(arguments);
     return status;
 }

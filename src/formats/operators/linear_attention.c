@@ -28,7 +28,8 @@ static td_tensor *rate(td_tape *tape, const linear_attention *a, td_tensor *x, i
 }
 
 /* S = decay S + k (v - (decay S)' k beta)'; y = scale q S */
-static td_tensor *step(td_tape *tape, const linear_attention *a, int64_t t, td_tensor **state) {
+static td_tensor *attend_step(td_tape *tape, const linear_attention *a, int64_t t,
+                              td_tensor **state) {
     td_shape row = TD_SHAPE(a->batch, a->heads, 1, a->keys);
     td_tensor *k = at_step(tape, a->key, t, row), *s = *state;
     td_tensor *v = at_step(tape, a->value, t, TD_SHAPE(a->batch, a->heads, 1, a->values));
@@ -110,7 +111,7 @@ static bool linear_attention_operator(td__graph_call *call) {
     state = state ? state : td__graph_filled(tape, shape, 0);
     td_tensor **parts = td__scratch(tape, (size_t)a.steps * sizeof(td_tensor *));
     for (int64_t t = 0; t < a.steps; t++) {
-        if (!parts || !state || !(parts[t] = step(tape, &a, t, &state))) {
+        if (!parts || !state || !(parts[t] = attend_step(tape, &a, t, &state))) {
             return false;
         }
     }

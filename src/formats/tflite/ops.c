@@ -316,7 +316,7 @@ static const char *l2_normalization(td__lite_call *call) {
         call, TD__OPERATOR(call->to, "Div", x, TD__OPERATOR(call->to, "Max", norm, floor)), 0);
 }
 
-static const char *reduce(td__lite_call *call) {
+static const char *convert_reduction(td__lite_call *call) {
     int64_t axes[TD_MAX_RANK];
     size_t count;
     if (!td__lite_integers(call, 1, axes, TD_MAX_RANK, &count)) {
@@ -384,7 +384,7 @@ static const td__lite_operator operators[] = {
     [37] = {"BATCH_TO_SPACE_ND", td__lite_batch_to_space, NULL},
     [38] = {"SPACE_TO_BATCH_ND", td__lite_space_to_batch, NULL},
     [39] = {"TRANSPOSE", td__lite_transpose, NULL},
-    [40] = {"MEAN", reduce, "ReduceMean"},
+    [40] = {"MEAN", convert_reduction, "ReduceMean"},
     [41] = {"SUB", binary_fused, "Sub"},
     [42] = {"DIV", binary_fused, "Div"},
     [43] = {"SQUEEZE", td__lite_squeeze, NULL},
@@ -418,22 +418,22 @@ static const td__lite_operator operators[] = {
     [71] = {"EQUAL", binary, "Equal"},
     [72] = {"NOT_EQUAL", not_equal, "Equal"},
     [73] = {"LOG", unary, "Log"},
-    [74] = {"SUM", reduce, "ReduceSum"},
+    [74] = {"SUM", convert_reduction, "ReduceSum"},
     [75] = {"SQRT", unary, "Sqrt"},
     [76] = {"RSQRT", rsqrt, NULL},
     [77] = {"SHAPE", unary, "Shape"},
     [78] = {"POW", binary, "Pow"},
     [79] = {"ARG_MIN", extreme_place, "ArgMin"},
     [80] = {.name = "FAKE_QUANT"},
-    [81] = {"REDUCE_PROD", reduce, "ReduceProd"},
-    [82] = {"REDUCE_MAX", reduce, "ReduceMax"},
+    [81] = {"REDUCE_PROD", convert_reduction, "ReduceProd"},
+    [82] = {"REDUCE_MAX", convert_reduction, "ReduceMax"},
     [83] = {"PACK", td__lite_pack, NULL},
     [84] = {"LOGICAL_OR", binary, "Or"},
     [85] = {.name = "ONE_HOT"},
     [86] = {"LOGICAL_AND", binary, "And"},
     [87] = {"LOGICAL_NOT", unary, "Not"},
     [88] = {"UNPACK", td__lite_unpack, NULL},
-    [89] = {"REDUCE_MIN", reduce, "ReduceMin"},
+    [89] = {"REDUCE_MIN", convert_reduction, "ReduceMin"},
     [90] = {"FLOOR_DIV", floor_div, "Div"},
     [91] = {.name = "REDUCE_ANY"},
     [92] = {"SQUARE", square, NULL},

@@ -95,7 +95,7 @@ static td_status append_items(machine *m, uint32_t to, const uint32_t *items, si
 }
 
 /* Makes one list of the topmost values. */
-static td_status gather(machine *m, td__pickle_kind kind, size_t count) {
+static td_status gather_items(machine *m, td__pickle_kind kind, size_t count) {
     if (!has(m, count)) {
         return damaged(m, "too few values");
     }
@@ -150,7 +150,7 @@ static td_status mark(machine *m, const argument *a) {
     return TD_OK;
 }
 
-static td_status drop(machine *m, const argument *a) {
+static td_status drop_top(machine *m, const argument *a) {
     (void)a;
     if (has(m, 1)) {
         m->stack_count--;
@@ -274,12 +274,12 @@ static td_status name_from_stack(machine *m, const argument *a) {
 
 static td_status empty_dict(machine *m, const argument *a) {
     (void)a;
-    return gather(m, TD__PICKLE_DICT, 0);
+    return gather_items(m, TD__PICKLE_DICT, 0);
 }
 
 /* A tuple, or an empty list. */
 static td_status tuple_of(machine *m, const argument *a) {
-    return gather(m, TD__PICKLE_LIST, (size_t)a->number);
+    return gather_items(m, TD__PICKLE_LIST, (size_t)a->number);
 }
 
 static td_status marked_list(machine *m, const argument *a) {
@@ -295,7 +295,7 @@ static td_status marked_dict(machine *m, const argument *a) {
     td_status status = unmark(m, &count);
     return status      ? status
            : count % 2 ? damaged(m, "a key without a value")
-                       : gather(m, TD__PICKLE_DICT, count);
+                       : gather_items(m, TD__PICKLE_DICT, count);
 }
 
 /* Puts the topmost values into what is below them; pairs where it is no list. */
@@ -460,7 +460,7 @@ typedef struct operation {
 static const operation operations[256] = {
     ['('] = {mark, PLAIN, 0},
     ['.'] = {stop, PLAIN, 0},
-    ['0'] = {drop, PLAIN, 0},
+    ['0'] = {drop_top, PLAIN, 0},
     ['1'] = {drop_marked, PLAIN, 0},
     ['2'] = {double_top, PLAIN, 0},
     ['F'] = {push_float_text, LINE, 0},

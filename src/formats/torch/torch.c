@@ -129,7 +129,7 @@ static bool is_row_major(const td_shape *shape, const int64_t *strides) {
 }
 
 /* Copies elements that lie `strides` apart, at any address, one after the other. */
-static void gather(const td_view *view, const int64_t *strides, int64_t count, char *to) {
+static void gather_strided(const td_view *view, const int64_t *strides, int64_t count, char *to) {
     size_t size = td_dtype_size(view->dtype);
     int64_t index[TD_MAX_RANK] = {0}, at = 0;
     for (int64_t i = 0; i < count; i++, to += size) {
@@ -155,7 +155,7 @@ static td_status arrange(reader *r, td_view *view, const int64_t *strides, int64
     }
     char *copy = bytes <= r->left ? td__aligned_alloc(bytes) : NULL;
     if (copy) {
-        gather(view, strides, count, copy);
+        gather_strided(view, strides, count, copy);
     }
     td__torch_release(view);
     if (!copy) {

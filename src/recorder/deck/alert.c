@@ -281,7 +281,7 @@ static td__alert_child *find_place(td__alerts *alerts) {
     return NULL;
 }
 
-static void start(td_deck *deck, char *const words[], const char *input) {
+static void start_program(td_deck *deck, char *const words[], const char *input) {
     td__alert_child *child = find_place(&deck->alerts);
     if (!child) {
         say_failure(deck, "%s: %d others run still", words[0], TD__ALERT_CHILDREN);
@@ -312,12 +312,12 @@ void td__alert_deliver(td_deck *deck, int32_t index, const td_event *event) {
     char *body = NULL, *request = NULL;
     bool good = describe_event(deck, event, &body);
     if (good && alert->run) {
-        start(deck, alert->run, body);
+        start_program(deck, alert->run, body);
     }
     if (good && alert->webhook) {
         good = describe_request(alert->webhook, body, &request);
         if (good) {
-            start(deck, request_words, request);
+            start_program(deck, request_words, request);
         }
     }
     if (!good) {

@@ -125,8 +125,8 @@ static void sample(const float *from, int64_t height, int64_t width, int64_t cha
     }
 }
 
-static void move(const change *c, td_fill fill, const float *from, int64_t height, int64_t width,
-                 int64_t channels, float *to) {
+static void move_image(const change *c, td_fill fill, const float *from, int64_t height,
+                       int64_t width, int64_t channels, float *to) {
     double middle_y = (double)(height - 1) / 2, middle_x = (double)(width - 1) / 2;
     double cosine = cos(c->angle) / c->zoom, sine = sin(c->angle) / c->zoom;
     for (int64_t y = 0; y < height; y++) {
@@ -163,7 +163,7 @@ void td__augment_image(const td_augment *a, uint64_t seed, uint64_t epoch, int64
                     TD__STREAM_AUGMENT + (uint64_t)row);
     change c = draw(a, &random, shape);
     if (moves(a)) {
-        move(&c, a->fill, from, height, width, channels, to);
+        move_image(&c, a->fill, from, height, width, channels, to);
     } else {
         memcpy(to, from, (size_t)(height * width * channels) * sizeof *to);
     }

@@ -92,17 +92,17 @@ static td_status explain(void *user, td_status found, td_error *error) {
                                  s->whole.path);
 }
 
-static td_status publish(void *user, td_error *error) {
+static td_status publish_block(void *user, td_error *error) {
     streaming *s = user;
     td_status status = td__input_unchanged(s->input, error);
     return status ? status : td__cache_publish(&s->cache, &s->store, &s->seal, error);
 }
 
 static const td__supply_class parsing = {
-    .make = parse_block, .explain = explain, .finish = publish, .release = release_csv};
+    .make = parse_block, .explain = explain, .finish = publish_block, .release = release_csv};
 
 /* A parser at the first row of the file, whose header it has read. */
-static bool start(td__csv *csv, const td__csv *like, td__input **input, td_error *ignored) {
+static bool start_stream(td__csv *csv, const td__csv *like, td__input **input, td_error *ignored) {
     *csv = *like;
     csv->error = ignored;
     return !td__input_open(input, td__input_path(like->input), ignored) &&
@@ -115,7 +115,7 @@ static bool start_parsers(streaming *s, const td__csv *like, td_error *ignored) 
     for (int i = 0; good && i < TD__SUPPLY_MAKERS; i++) {
         td__csv *csv = &s->parsers[i];
         td__input *input = NULL;
-        good = start(csv, like, &input, ignored);
+        good = start_stream(csv, like, &input, ignored);
         td__input_close(input);
         csv->input = NULL;
         csv->options = &s->options;
@@ -135,7 +135,7 @@ static bool skim(streaming *s, const td__csv *like, int64_t few, td__csv *skimme
     td__input *input = NULL;
     int64_t values;
     td__row_store_init(&s->store, s->cache.folder);
-    bool good = start(skimmed, like, &input, ignored) && td__input_is_plain(input) &&
+    bool good = start_stream(skimmed, like, &input, ignored) && td__input_is_plain(input) &&
                 !td__row_store_open(&s->store, ignored);
     if (good) {
         int64_t fit = BLOCK_FLOATS / skimmed->input_count;
@@ -179,7 +179,7 @@ static streaming *open_stream(td__table *table, const td__csv *like, td__cache *
     }
     s->options = *like->options;
     s->cache = *cache;
-    bool good = start(&s->whole, like, &s->input, &ignored) &&
+    bool good = start_stream(&s->whole, like, &s->input, &ignored) &&
                 skim(s, like, few, &skimmed, &ignored) && start_parsers(s, like, &ignored);
     s->whole.options = &s->options;
     s->whole.error = NULL;

@@ -34,7 +34,8 @@ static bool moves(const td_shape *first, int64_t count) {
     return first->dims[0] > 1 && count > first->dims[0];
 }
 
-static td_status move(td__table *table, const td_shape *first, const char *path, td_error *error) {
+static td_status move_axes(td__table *table, const td_shape *first, const char *path,
+                           td_error *error) {
     td__array *array = &table->input;
     int64_t channels = first->dims[0], pixels = array->count / channels;
     if (moves(first, array->count)) {
@@ -120,7 +121,7 @@ static td_status fit_table(td__table *table, const td_data_options *options, con
         status = remark(table, path, &found, "the channels last; the model's file has them first",
                         error);
     }
-    return status || !first ? status : move(table, &found, path, error);
+    return status || !first ? status : move_axes(table, &found, path, error);
 }
 
 td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
@@ -136,7 +137,7 @@ td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options
             status = options->takes.rank > 1 ? fit_table(table, options, paths[t], error) : TD_OK;
         } else if (options->layout == TD_LAYOUT_CHANNELS_FIRST) {
             (void)shape_rows(&table->input.shape, &options->takes, table->input.count, &shape);
-            status = shape.rank > 1 ? move(table, &shape, paths[t], error)
+            status = shape.rank > 1 ? move_axes(table, &shape, paths[t], error)
                                     : no_channels(&table->input, paths[t], error);
         } else if (shape.rank < 2 && options->input.rank < 2 && options->takes.rank < 2) {
             status = no_channels(&table->input, paths[t], error);

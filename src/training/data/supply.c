@@ -106,7 +106,7 @@ static void set_failed(td__supply *supply, td_status status, const td_error *err
 }
 
 /* Under the lock, which is released meanwhile. Of several that fail the first one counts. */
-static void fail(td__supply *supply, td_status status, const td_error *found) {
+static void fail_supply(td__supply *supply, td_status status, const td_error *found) {
     const td__supply_class *class = supply->as.class;
     if (supply->failing) {
         return;
@@ -129,7 +129,7 @@ static void take_block(td__supply *supply, int maker, int64_t block) {
     td_status status = make_block(supply, maker, block, &error);
     pthread_mutex_lock(&supply->lock);
     if (status) {
-        fail(supply, status, &error);
+        fail_supply(supply, status, &error);
         return;
     }
     atomic_store_explicit(&supply->states[block], PRESENT, memory_order_release);

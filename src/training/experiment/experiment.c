@@ -136,8 +136,8 @@ static void fill_name(td__checker *checker, td_experiment *experiment) {
     }
 }
 
-static td_status check(td_experiment *experiment, const td_experiment_options *options,
-                       td_error *error) {
+static td_status check_experiment(td_experiment *experiment, const td_experiment_options *options,
+                                  td_error *error) {
     td__checker checker = {.yaml = experiment->yaml};
     char *path = td__check_alloc(&checker, strlen(experiment->path) + 1, 1);
     experiment->folder = folder_of_file(&checker, experiment->path);
@@ -201,7 +201,7 @@ td_experiment *td_experiment_read(const char *path, const td_experiment_options 
     if (status) {
         report_problem(options, &reason);
     } else {
-        status = check(experiment, options, &reason);
+        status = check_experiment(experiment, options, &reason);
     }
     if (status) {
         td_error_set(error, status, "%s", reason.text);

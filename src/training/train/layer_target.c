@@ -81,7 +81,7 @@ void td__layer_targets_release(td_trainer *trainer) {
 }
 
 /* The batch's rows of the target; false, with the error, when they cannot be read. */
-static bool read_rows(td_trainer *trainer, td__layer_target *target) {
+static bool read_target_rows(td_trainer *trainer, td__layer_target *target) {
     const td_batch *batch = trainer->pass.batch;
     td_error error = {0};
     if (!make_target_room(target, batch->count)) {
@@ -116,7 +116,7 @@ void td__layer_target_record(void *user, size_t layer, const td_tensor *output) 
         const td__signal_entry *entries = &trainer->signals.entries[target->entry];
         bool wanted = target->every_step || td_signal_wants(entries[0].signal) ||
                       td_signal_wants(entries[1].signal);
-        if (target->layer != layer || !wanted || !read_rows(trainer, target)) {
+        if (target->layer != layer || !wanted || !read_target_rows(trainer, target)) {
             continue;
         }
         td__record_number(trainer, target->entry, &target->mean, compare_output(target, output));
@@ -136,7 +136,7 @@ td_tensor *td__layer_target_loss(void *user, td_tape *tape, td_tensor *loss) {
         if (target->weight == 0 || !output) {
             continue;
         }
-        if (!read_rows(trainer, target)) {
+        if (!read_target_rows(trainer, target)) {
             return td__fail(tape, TD_IO, "the target of layer '%s' cannot be read",
                             td_model_layer(trainer->model, target->layer)->name);
         }

@@ -145,7 +145,7 @@ static void end_epoch(td_trainer *trainer, bool whole) {
     }
 }
 
-static td_status step(td_trainer *trainer, const td_batch *batch, td_error *error) {
+static td_status train_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__progress *at = &trainer->at;
     bool last = batch->index + 1 == trainer->feed.batches;
     bool epoch_end = last || at->step + 1 == trainer->feed.steps;
@@ -190,7 +190,7 @@ static td_status train(td_trainer *trainer, td_error *error) {
         int64_t epoch = at->epoch;
         while (!status && !is_done(trainer) && epoch == at->epoch &&
                td_batches_next(trainer->feed.training, &batch)) {
-            status = step(trainer, &batch, error);
+            status = train_step(trainer, &batch, error);
         }
         status = status ? status : td__feed_status(trainer->feed.training, error);
     }

@@ -32,7 +32,8 @@ static const char *copy(char **at, const char *text) {
     return to;
 }
 
-static td_status check(const td__layer *layer, const td_custom_layer *given, td_error *error) {
+static td_status check_custom(const td__layer *layer, const td_custom_layer *given,
+                              td_error *error) {
     if (!given->forward) {
         return td__layer_error(layer, error, TD_INVALID,
                                "it has no function: a custom layer is added by a C program, with "
@@ -74,7 +75,7 @@ static td_status plan_custom(td__layer *layer, const td_shape *inputs, td_error 
     (void)inputs;
     custom_options *options = layer->options;
     td_custom_layer *given = &options->given;
-    td_status status = check(layer, given, error);
+    td_status status = check_custom(layer, given, error);
     if (status) {
         return status;
     }

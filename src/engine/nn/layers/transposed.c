@@ -72,7 +72,8 @@ static int64_t reach(const stretching *s, int i) {
     return same || k < stride ? stride : k;
 }
 
-static td_status check(const td__layer *layer, const stretching *s, int64_t in, td_error *error) {
+static td_status check_transposed(const td__layer *layer, const stretching *s, int64_t in,
+                                  td_error *error) {
     if (s->padding == TD_PADDING_CAUSAL) {
         return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
     }
@@ -104,7 +105,7 @@ static td_status plan_transposed(td__layer *layer, const td_shape *inputs, td_sh
     int64_t in = 0;
     td_status status = td__layer_need_map(layer, inputs, s.spatial, error);
     status = status ? status : td__layer_need_last(layer, inputs, &in, error);
-    status = status ? status : check(layer, &s, in, error);
+    status = status ? status : check_transposed(layer, &s, in, error);
     if (status) {
         return status;
     }

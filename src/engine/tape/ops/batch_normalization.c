@@ -36,7 +36,7 @@ typedef struct batch_norm_work {
     int64_t *counts; /* wide rows of each part */
 } batch_norm_work;
 
-static void repeat(const batch_norm_saved *s, float *values) {
+static void repeat_channels(const batch_norm_saved *s, float *values) {
     for (int64_t i = s->n; i < s->width; i++) {
         values[i] = values[i - s->n];
     }
@@ -102,7 +102,7 @@ static td_status batch_moments(td_tape *tape, const batch_norm_saved *s, const f
     return TD_OK;
 }
 
-static void move(double gain, int64_t n, const float *batch, float *moving) {
+static void move_average(double gain, int64_t n, const float *batch, float *moving) {
     for (int64_t i = 0; i < n; i++) {
         moving[i] = (float)((double)moving[i] * (1 - gain) + (double)batch[i] * gain);
     }
@@ -168,9 +168,9 @@ static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_wor
         slope[c] = -factor[c] * s->scale[c] * products[c] * share;
         offset[c] = -factor[c] * sums[c] * share;
     }
-    repeat(s, factor);
-    repeat(s, slope);
-    repeat(s, offset);
+    repeat_channels(s, factor);
+    repeat_channels(s, slope);
+    repeat_channels(s, offset);
     work->factor = factor;
     work->slope = slope;
     work->offset = offset;
@@ -292,10 +292,10 @@ static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const 
         factor[c] = s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
         offset[c] = beta ? td__floats(beta)[c] : 0.0f;
     }
-    repeat(s, s->mean);
-    repeat(s, s->scale);
-    repeat(s, factor);
-    repeat(s, offset);
+    repeat_channels(s, s->mean);
+    repeat_channels(s, s->scale);
+    repeat_channels(s, factor);
+    repeat_channels(s, offset);
     batch_norm_work work = {.saved = s, .x = td__floats(x), .y = td__floats(y)};
     work.factor = factor;
     work.offset = offset;
@@ -335,8 +335,8 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     td_status status = normalize(tape, saved, inputs, epsilon, memory->data, y);
     y = status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
     if (y && saved->training) { /* a step that failed moves nothing */
-        move(gain, saved->n, memory->data, td__floats(moving_mean));
-        move(gain, saved->n, memory->data + saved->width, td__floats(moving_variance));
+        move_average(gain, saved->n, memory->data, td__floats(moving_mean));
+        move_average(gain, saved->n, memory->data + saved->width, td__floats(moving_variance));
     }
     td__buffer_drop(tape, memory);
     return y;

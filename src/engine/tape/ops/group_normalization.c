@@ -36,7 +36,7 @@ static float gamma_of(const group_norm_work *w, int64_t channel) {
 }
 
 /* Repeats the first n of each of count buffers. */
-static void repeat(const group_norm_saved *s, int count, float *buffers) {
+static void repeat_channels(const group_norm_saved *s, int count, float *buffers) {
     for (int b = 0; b < count; b++, buffers += s->width) {
         for (int64_t i = s->n; i < s->width; i++) {
             buffers[i] = buffers[i - s->n];
@@ -85,7 +85,7 @@ static void group_normalization_forward_part(void *context, int part, int64_t be
             factor[c] = own[1] * gamma_of(w, c);
             offset[c] = w->beta ? w->beta[c] : 0.0f;
         }
-        repeat(s, 3, mean);
+        repeat_channels(s, 3, mean);
         td__kernels()->channel_scale(size, s->width, x, mean, factor, offset,
                                      w->y + example * size);
     }
@@ -144,7 +144,7 @@ static void group_normalization_backward_part(void *context, int part, int64_t b
             for (int64_t group = 0; group < s->groups; group++) {
                 group_factors(w, group, stats[2 * group + 1], sums, factor, slope, offset);
             }
-            repeat(s, 3, factor);
+            repeat_channels(s, 3, factor);
             td__kernels()->channel_backward(size, s->width, x, g, mean, factor, slope, offset,
                                             w->add, w->y + example * size);
         }
