@@ -184,7 +184,7 @@ static bool read_window(td__data_notes *notes, const json_t *list) {
     for (size_t i = 0; list && i < 3; i++) {
         *numbers[i] = json_integer_value(json_array_get(list, i));
     }
-    return !list || (size_of(list) == 3 && notes->window.length > 0);
+    return !list || (list_size(list) == 3 && notes->window.length > 0);
 }
 
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
