@@ -82,7 +82,16 @@ function lineGroups(view) {
 
 // ---- The table -------------------------------------------------------------------------------------------
 
+const sparks = new WeakMap(); // a run as the list has it: its canvas
+
 function spark(run) {
+    if (!sparks.has(run) || sparks.get(run).colour !== theme().accent) {
+        sparks.set(run, { canvas: drawSpark(run), colour: theme().accent });
+    }
+    return sparks.get(run).canvas;
+}
+
+function drawSpark(run) {
     const canvas = el("canvas", {
         class: "spark",
         role: "img",
