@@ -525,7 +525,7 @@ export const runsPage = {
             }
         };
         const readSettings = async () => {
-            settings = (await fetchSettings()).runs;
+            settings = { ...settings, ...(await fetchSettings()).runs };
         };
         replace(context.main, empty, panes);
         context.onclose(() => {

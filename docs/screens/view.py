@@ -3,13 +3,15 @@
 
     ./dev build && docs/screens/view.py [PAGE…]
 
-Ranks is of a PyTorch training of four processes: run this with a Python that has PyTorch 2, as ./dev interop keeps one in ~/.cache/tapedeck.
+Ranks is of a PyTorch training of four processes: run this with a Python that has PyTorch 2 and NumPy, as ./dev interop keeps one in ~/.cache/tapedeck.
 """
 import base64
 import json
 import os
 import subprocess
 import sys
+
+import numpy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
@@ -38,9 +40,16 @@ PAGES = {
     "origin": "",
     "diff": "?with=@",
 }
-RUNS = {"findings": "digits-1", "triggers": "digits-1", "ranks": "four-processes", "origin": "diverged"}
+RUNS = {"findings": "digits-1", "triggers": "digits-1", "ranks": "four-processes", "origin": "planted"}
 # The pages that execute steps again: what is clicked, and the text that then comes.
-CLICKS = {"origin": ("find its origin", "element"), "diff": ("find where they part", "They part")}
+CLICKS = {"origin": ("find its origin", "row 20"), "diff": ("find where they part", "They part")}
+PLANTED = """
+name: planted
+threads: 1
+data: {train: x.npy, labels: y.npy, batch: 8, shuffle: false}
+model: [{dense: {name: hidden, units: 5, activation: relu}}, {dense: {name: out, units: 1}}]
+train: {loss: mse, optimizer: {sgd: {}}, epochs: 3}
+"""
 # Four processes with torch.distributed; rank 2 gets data of another scale.
 RANKS = """
 import sys, torch, torch.distributed as dist, tapedeck
@@ -74,13 +83,25 @@ def save(browser, path):
         file.write(base64.b64decode(picture))
 
 
+def record_planted(folder):
+    """One value of the data is NaN."""
+    rng = numpy.random.default_rng(1)
+    inputs = rng.normal(size=(40, 3)).astype("float32")
+    numpy.save(folder / "y.npy", inputs.sum(axis=1, keepdims=True))
+    inputs[19, 1] = numpy.nan
+    numpy.save(folder / "x.npy", inputs)
+    with open(folder / "planted.yaml", "w", encoding="ascii") as file:
+        file.write(PLANTED)
+    subprocess.run([PROGRAM, "train", folder / "planted.yaml", "--out", folder.path, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+
+
 def record_runs(folder):
     for number, rate in enumerate(RATES, 1):
         train_demo(folder.path, "--set", f"name=digits-{number}", "--set", f"seed={number}", "--set", "train.epochs=8",
                    "--set", f"train.optimizer={{adam: {{learning_rate: {rate}}}}}")
     for run in ("digits-1", "digits-3"):
         subprocess.run([PROGRAM, "diagnose", folder / run], stdout=subprocess.DEVNULL, timeout=600)
-    train_demo(folder.path, "--set", "name=diverged", "--set", "train.optimizer={sgd: {learning_rate: 80}}")
+    record_planted(folder)
     subprocess.run([PROGRAM, "train", "--from", folder / "digits-3@225", "--set", "train.optimizer.adam.learning_rate=0.1", "--set",
                     "name=digits-3-faster", "--quiet"], check=True, stdout=subprocess.DEVNULL, timeout=600)
     environment = dict(os.environ, PYTHONPATH=os.path.join(BUILD, "python"), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT="29761", TAPEDECK_RUN="four")
