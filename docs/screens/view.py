@@ -8,6 +8,7 @@ Ranks is of a PyTorch training of four processes: run this with a Python that ha
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -17,12 +18,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 os.environ.setdefault("TD_SOURCE", SOURCE)
 os.environ.setdefault("TD_BUILD", os.path.join(SOURCE, "build"))
-os.environ.setdefault("TAPEDECK", os.path.join(os.environ["TD_BUILD"], "tapedeck"))
+os.environ["TAPEDECK"] = "tapedeck"  # what is recorded, and so seen, has no path of this machine
+os.environ["PATH"] = os.environ["TD_BUILD"] + os.pathsep + os.environ["PATH"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "view"))
 from browser import Browser  # noqa: E402
-from viewer import BUILD, PROGRAM, Folder, Viewer, train_demo  # noqa: E402
+from viewer import BUILD, Folder, Viewer  # noqa: E402
 
-PYTHON = sys.executable
 RATES = ("0.3", "0.03", "0.01", "0.003", "0.001")
 PAGES = {
     "runs": "?pick=all&find=digits",
@@ -83,29 +84,34 @@ def save(browser, path):
         file.write(base64.b64decode(picture))
 
 
-def record_planted(folder):
+def tapedeck(*arguments, status=0):
+    done = subprocess.run(["tapedeck", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
+    if status is not None and done.returncode != status:
+        raise RuntimeError(f"tapedeck {' '.join(arguments)}: {done.stderr}")
+
+
+def record_planted():
     """One value of the data is NaN."""
     rng = numpy.random.default_rng(1)
     inputs = rng.normal(size=(40, 3)).astype("float32")
-    numpy.save(folder / "y.npy", inputs.sum(axis=1, keepdims=True))
+    numpy.save("y.npy", inputs.sum(axis=1, keepdims=True))
     inputs[19, 1] = numpy.nan
-    numpy.save(folder / "x.npy", inputs)
-    with open(folder / "planted.yaml", "w", encoding="ascii") as file:
+    numpy.save("x.npy", inputs)
+    with open("planted.yaml", "w", encoding="ascii") as file:
         file.write(PLANTED)
-    subprocess.run([PROGRAM, "train", folder / "planted.yaml", "--out", folder.path, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+    tapedeck("train", "planted.yaml", "--quiet", status=1)
 
 
-def record_runs(folder):
+def record_runs():
     for number, rate in enumerate(RATES, 1):
-        train_demo(folder.path, "--set", f"name=digits-{number}", "--set", f"seed={number}", "--set", "train.epochs=8",
-                   "--set", f"train.optimizer={{adam: {{learning_rate: {rate}}}}}")
+        tapedeck("train", "examples/demo/demo.yaml", "--quiet", "--set", f"name=digits-{number}", "--set", f"seed={number}", "--set", "train.epochs=8",
+                 "--set", f"train.optimizer={{adam: {{learning_rate: {rate}}}}}")
     for run in ("digits-1", "digits-3"):
-        subprocess.run([PROGRAM, "diagnose", folder / run], stdout=subprocess.DEVNULL, timeout=600)
-    record_planted(folder)
-    subprocess.run([PROGRAM, "train", "--from", folder / "digits-3@225", "--set", "train.optimizer.adam.learning_rate=0.1", "--set",
-                    "name=digits-3-faster", "--quiet"], check=True, stdout=subprocess.DEVNULL, timeout=600)
+        tapedeck("diagnose", f"runs/{run}", status=None)
+    tapedeck("train", "--from", "runs/digits-3@225", "--quiet", "--set", "train.optimizer.adam.learning_rate=0.1", "--set", "name=digits-3-faster")
+    record_planted()
     environment = dict(os.environ, PYTHONPATH=os.path.join(BUILD, "python"), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT="29761", TAPEDECK_RUN="four")
-    writers = [subprocess.Popen([PYTHON, "-W", "ignore", "-c", RANKS, folder / "four-processes"], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)))
+    writers = [subprocess.Popen([sys.executable, "-W", "ignore", "-c", RANKS, "runs/four-processes"], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)))
                for rank in range(4)]
     if any(writer.wait(300) for writer in writers):
         raise RuntimeError("the training of four processes failed")
@@ -122,8 +128,11 @@ def show(browser, page, run, query):
 
 def main():
     folder = Folder()
-    record_runs(folder)
-    viewer = Viewer(folder.path, "--port", "0")
+    for part in ("demo", "data"):
+        shutil.copytree(os.path.join(SOURCE, "examples", part), folder / f"examples/{part}")
+    os.chdir(folder.path)
+    record_runs()
+    viewer = Viewer("runs", "--port", "0")
     browser = Browser()
     try:
         browser.open(viewer.url)
