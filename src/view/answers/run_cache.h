@@ -59,7 +59,8 @@ typedef struct td__cached_run {
     double spark[TD__SPARK]; /* the first metric */
     size_t spark_count;
     uint64_t used;
-    double next_refresh;
+    double next_refresh, read_at;
+    uint64_t notified; /* of a database: the last notification that was acted upon */
 } td__cached_run;
 
 /* Runs at and below folder. NULL, and the error, when it cannot be searched. */
