@@ -146,7 +146,17 @@ void td__cached_run_release(td__cached_run *run) {
     pthread_mutex_unlock(&run->lock);
 }
 
+/* Waits for a run that another request has, until a moment that is the same for all runs of a list. */
+static bool lock_listed(td__cached_run *run, const struct timespec *until) {
+    return pthread_mutex_trylock(&run->lock) == 0 ||
+           (atomic_load_explicit(&run->listed, memory_order_relaxed) &&
+            pthread_mutex_timedlock(&run->lock, until) == 0);
+}
+
 void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, void *user) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
     pthread_mutex_lock(&cache->lock);
     size_t count = cache->run_count;
     pthread_mutex_unlock(&cache->lock);
@@ -158,7 +168,7 @@ void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, voi
         if (!seen) {
             continue;
         }
-        bool got = pthread_mutex_trylock(&run->lock) == 0;
+        bool got = lock_listed(run, &until);
         each(user, run, !got);
         if (got) {
             pthread_mutex_unlock(&run->lock);

@@ -131,7 +131,7 @@ static bool summarise_verdict(td__cached_run *run) {
     return replace_text(&run->verdict, &v.text);
 }
 
-/* ---- What people said of it, and what training was told ------------------------------- */
+/* ---- What people noted about it, and its settings -------------------------------------- */
 
 typedef struct object {
     td__output text;
@@ -196,6 +196,7 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     }
     run->judged |= summarise_verdict(run);
     run->judged |= summarise_notes(run);
+    atomic_store_explicit(&run->listed, run->name != NULL, memory_order_relaxed);
     return TD_OK;
 }
 
