@@ -6,10 +6,11 @@
 
 enum { WINDOWS = 50 };
 
-/* The first loss, or the least mean of a fiftieth of the series: a later small batch of easy examples is no fall. */
+/* The least mean of a fiftieth of the series, as a small batch of easy examples is no fall; or the first loss where none after it is
+ * less. */
 static double least_mean(const td__series *loss, int64_t *step) {
-    double least = td__series_first(loss);
-    *step = loss->points[0].step;
+    double least =
+        td__series_least(loss, step) < td__series_first(loss) ? INFINITY : td__series_first(loss);
     for (int i = 0; i < WINDOWS; i++) {
         double mean = td__series_mean(loss, (double)i / WINDOWS, (double)(i + 1) / WINDOWS);
         if (mean < least) {
