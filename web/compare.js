@@ -5,7 +5,7 @@ import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
 import { fetchRun, fetchSeries, fetchComparison, fetchSettings } from "./source.js";
 import { link, set, value } from "./state.js";
-import { FORMS } from "./layers.js";
+import { FORMS, isMetric } from "./layers.js";
 
 function others(context) {
     const known = context.list().runs.filter((run) => run.id !== context.run.id && !run.loading && !run.error);
@@ -253,13 +253,13 @@ export const comparePage = {
         const common = run.signals
             .map((s) => [s, other.signals.find((o) => o.name === s.name)])
             .filter(([s, o]) => o && s.forms & o.forms & (FORMS.scalar | FORMS.stats))
-            .sort((a, b) => (b[0].forms & FORMS.scalar) - (a[0].forms & FORMS.scalar))
+            .sort((a, b) => isMetric(b[0]) - isMetric(a[0]))
             .slice(0, 24);
         const made = common.map(([signal, twin]) => ({
             signal,
             twin,
-            stat: signal.forms & FORMS.scalar ? "" : "norm",
-            chart: new Chart(time, { title: signal.name + (signal.forms & FORMS.scalar ? "" : " norm"), height: 150 }),
+            stat: isMetric(signal) ? "" : "norm",
+            chart: new Chart(time, { title: signal.name + (isMetric(signal) ? "" : " norm"), height: 150 }),
             apart: new Chart(time, {
                 title: `${signal.name} difference`,
                 heading: el("span", { class: "quiet" }, "difference"),
