@@ -42,6 +42,11 @@ td_status td__sources_visit(const td_experiment *experiment, td__source_function
     const td_data_options *data = &experiment->data;
     visit v = {.each = each, .user = user, .error = error};
     take(&v, "train", "", data->train);
+    for (size_t i = 0; i < data->more.count; i++) {
+        char number[24];
+        (void)snprintf(number, sizeof number, "%zu", i + 2);
+        take(&v, "train", number, data->more.items[i]);
+    }
     take(&v, "labels", "", data->labels);
     take(&v, "validation", "", data->validation);
     take(&v, "validation_labels", "", data->validation_labels);
