@@ -39,9 +39,10 @@ def _inside(optimizer: Any) -> Any:
 class Parameter:
     """A parameter, or a half of a complex one."""
 
-    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before")
+    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before", "part")
 
-    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any) -> None:
+    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any,
+                 part: Any = None) -> None:
         self.tensor = tensor
         self.pick = pick
         self.name = name
@@ -50,6 +51,15 @@ class Parameter:
         self.update = update
         self.is_plain = pick is None and type(tensor) in PLAIN and tensor.dtype in _COMMON
         self.before: torch.Tensor | None = None
+        self.part = part  # what is here of it, where that is elsewhere than in the tensor
+
+    @property
+    def now(self) -> torch.Tensor:
+        return self.tensor if self.part is None else self.part.value()
+
+    @property
+    def gradient_now(self) -> torch.Tensor | None:
+        return self.tensor.grad if self.part is None else self.part.gradient()
 
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         tensor = _tensors.readable(tensor)
@@ -154,8 +164,11 @@ class Updates:
         self.names: list[str] = []
         self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
 
+    def groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
+
     def parameters(self) -> list[Parameter]:
-        groups = self.optimizer.param_groups
+        groups = self.groups()
         size = sum(len(group["params"]) for group in groups)
         if size != self.size:
             self.size = size
@@ -166,7 +179,7 @@ class Updates:
 
     def rates(self) -> list[str]:
         """The names of the groups' learning rates."""
-        while len(self.names) < len(self.optimizer.param_groups):
+        while len(self.names) < len(self.groups()):
             number = len(self.names)
             word = f"_{self.word}" if isinstance(self.word, str) else ""
             number += 0 if word else self.word
