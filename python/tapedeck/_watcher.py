@@ -23,6 +23,9 @@ from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
+from ._torch_attention import Attention
+from ._torch_functions import Functions
+from ._torch_rows import LossRows
 from ._zero import ZeroUpdates, is_split, parts_of
 from .deck import Deck
 
@@ -33,7 +36,7 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool, world: int, local: bool, zero: Any = None) -> None:
+                 loop_checks: bool, world: int, local: bool, functions: bool = False, zero: Any = None) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -82,6 +85,9 @@ class Watcher(Recording):
             self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix)
         self.optimizers = [(ZeroUpdates if self.parts else Updates)(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
+        self.derived = [LossRows(self), Attention(self)]
+        self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
+        self.functions = Functions(self) if functions else None
 
     def _declare(self) -> None:
         order = 0
@@ -107,8 +113,7 @@ class Watcher(Recording):
             tensor, pick, name,
             self.declare(name, kind="parameter", **common),
             self.declare(f"{name}.gradient", kind="gradient", **common),
-            self.declare(f"{name}.update", kind="update", **common),
-            self.parts.get(id(tensor)),
+            self.declare(f"{name}.update", kind="update", **common), **common, part=self.parts.get(id(tensor)),
         ))
 
     def _declare_local(self) -> None:
@@ -163,6 +168,8 @@ class Watcher(Recording):
     def _open_step(self) -> None:
         """Something may be due that was not before."""
         self.due = self.deck._native.due(self.deck.steps + 1)
+        for each in self.derived:
+            each.open_step(self.due and not self.finished)
         if self.due:
             self._put_on()
             self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
@@ -182,6 +189,7 @@ class Watcher(Recording):
                            "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
+        self.handles[0].tap.around = self.functions  # the first module is the model itself
         self.handles += [tensor.register_hook(EagerHook(partial(self._put_local, signal))) for tensor, signal in self.local]
 
     def _put_local(self, signal: Any, gradient: torch.Tensor) -> None:
@@ -190,6 +198,8 @@ class Watcher(Recording):
             self.guard("local_gradients", self.put, signal, gradient if self.loss_scale == 1 else gradient / self.loss_scale)
 
     def _take_off(self) -> None:
+        if self.handles:
+            self.handles[0].tap.around = None
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -280,8 +290,9 @@ class Watcher(Recording):
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def remember(self, parameters: list[Parameter]) -> None:
-        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
+    def remember(self, parameters: list[Parameter], updates: Updates | None = None) -> None:
+        ratios = updates.state.wanted_ratios() if updates is not None else set()
+        wanted = [p for p in parameters if (p.update.wants() or id(p) in ratios) and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
         if wanted:
             with torch.no_grad():
                 copies = _clone([p.now if p.is_plain else p.read(p.now) for p in wanted])
@@ -297,7 +308,9 @@ class Watcher(Recording):
         self.put_all([p.value for p in parameters],
                       [p.now if p.is_plain else p.read_wanted(p.value, p.now) for p in parameters])
 
-    def put_parameters(self, parameters: list[Parameter]) -> None:
+    def put_parameters(self, parameters: list[Parameter]) -> dict[int, torch.Tensor]:
+        """Returns the updates that were computed, by the parameter's id."""
+        found: dict[int, torch.Tensor] = {}
         self._put_values(parameters)
         changed = [p for p in parameters if p.before is not None]
         if changed:
@@ -305,8 +318,10 @@ class Watcher(Recording):
                 updates = torch._foreach_sub([p.now if p.is_plain else p.read(p.now) for p in changed],
                                              [p.before for p in changed])
             self.put_all([p.update for p in changed], list(updates))
+            found = {id(p): update for p, update in zip(changed, updates)}
         for p in changed:
             p.before = None
+        return found
 
     @property
     def is_due(self) -> bool:
@@ -330,15 +345,19 @@ class Watcher(Recording):
                 self.note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
             self.scalar("training_mode", float(self.model.training))
             self.scalar("micro_batches", float(self.passes))
-            self.remember(updates.parameters())
+            if self.scale.wants() and self.scaler.find() is not None:
+                self.scalar("loss_scale", self.scaler.scale())
+            self.remember(updates.parameters(), updates)
 
     def after_update(self, updates: Updates) -> None:
         clock = self.clock
         self.scaler.settle()
         if updates.records:
-            self.put_parameters(updates.parameters())
+            found = self.put_parameters(updates.parameters())
+            self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
+        self.derived[0].after_update()
         clock.see_step(id(updates))
         if clock.is_over and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass
@@ -388,6 +407,8 @@ class Watcher(Recording):
 
     def finish(self) -> None:
         self.finished = True
+        for each in self.derived:
+            self.guard("derived", each.finish)
         if self.loop is not None:
             self.loop.finish()
         self.scaler.settle()

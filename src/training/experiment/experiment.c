@@ -224,6 +224,10 @@ const char *td_experiment_name(const td_experiment *experiment) {
     return experiment->name;
 }
 
+int64_t td_experiment_folds(const td_experiment *experiment) {
+    return experiment->data.fold ? 0 : experiment->data.folds;
+}
+
 td_status td__experiment_problem(const td_experiment *experiment, const td__yaml_node *node,
                                  td_status status, td_error *error, const char *format, ...) {
     char what[TD_ERROR_TEXT_SIZE];

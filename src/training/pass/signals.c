@@ -1,7 +1,9 @@
 #include "pass/signals.h"
 
 #include "base/memory.h"
+#include "deck/derived.h"
 #include "deck/glob.h"
+#include "nn/kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +63,33 @@ static bool add_layer(td__pass_signals *signals, size_t index, bool backward) {
     return good && (!backward || td__pass_signals_add(signals, "", layer->name, ".error", entry));
 }
 
+/* What can be asked about layers, and the loss of each example. */
+static bool add_derived(td__pass_signals *signals) {
+    bool good = td__pass_signals_add(
+        signals, "", "loss", ".rows",
+        (td__signal_entry){
+            .kind = TD_SIGNAL_DERIVED, .subject = TD__OF_LOSS, .elements = 1, .batched = true});
+    signals->of_layers = signals->count;
+    for (size_t i = 0; good && i < td_model_layer_count(signals->model); i++) {
+        const td_layer_info *layer = td_model_layer(signals->model, i);
+        const td__layer_kind *kind = td__layer_kind_of(layer->kind);
+        for (size_t k = 0; good && kind && k < kind->view_count; k++) {
+            char suffix[32];
+            (void)snprintf(suffix, sizeof suffix, ".%s", kind->views[k].word);
+            good = td__pass_signals_add(signals, "", layer->name, suffix,
+                                        (td__signal_entry){.kind = TD_SIGNAL_DERIVED,
+                                                           .subject = TD__OF_LAYER,
+                                                           .index = i,
+                                                           .which = (uint8_t)k,
+                                                           .elements = 1,
+                                                           .batched = true,
+                                                           .channels_first = true});
+        }
+    }
+    signals->of_layers_end = signals->count;
+    return good;
+}
+
 static bool add_parameter(td__pass_signals *signals, size_t index) {
     const td_parameter_info *parameter = td_model_parameter_at(signals->model, index);
     td__signal_entry entry = {.kind = TD_SIGNAL_PARAMETER,
@@ -95,12 +124,15 @@ bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model
     for (size_t i = 0; good && backward && i < td_model_parameter_count(model); i++) {
         good = add_parameter(signals, i);
     }
-    return good;
+    return good && (!backward || add_derived(signals));
 }
 
 bool td__pass_signals_match(const td__pass_signals *signals, const char *pattern) {
     for (size_t i = 0; i < signals->count; i++) {
-        if (td__glob_match(pattern, signals->entries[i].name)) {
+        const td__signal_entry *entry = &signals->entries[i];
+        bool derived = entry->kind == TD_SIGNAL_DERIVED;
+        if (td__glob_match_signal(pattern, entry->name, derived) ||
+            (entry->elements && td__pattern_derives(pattern, entry->name, derived))) {
             return true;
         }
     }
@@ -140,6 +172,8 @@ static td__signal_entry **place_of(td__pass_signals *signals, const td__signal_e
         return &signals->gradients[entry->index];
     case TD_SIGNAL_UPDATE:
         return &signals->updates[entry->index];
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_LOSS ? &signals->loss_rows : NULL;
     default:
         return NULL;
     }
@@ -156,6 +190,11 @@ static size_t layer_of(const td__pass_signals *signals, const td__signal_entry *
     case TD_SIGNAL_GRADIENT:
     case TD_SIGNAL_UPDATE:
         return td_model_parameter_at(signals->model, entry->index)->layer + 1;
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_PARAMETER
+                   ? td_model_parameter_at(signals->model, entry->index)->layer + 1
+               : entry->subject == TD__OF_LAYER ? entry->index + 1
+                                                : 0;
     default:
         return entry->order;
     }
@@ -202,6 +241,10 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
         return update + 2 + 2 * index;
     case TD_SIGNAL_PARAMETER:
         return update + 3 + 2 * index;
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_PARAMETER ? update + 3 + 2 * index
+               : entry->subject == TD__OF_LAYER   ? forward + 2 * index + 1
+                                                  : loss;
     default:
         return entry->order                       ? forward + 2 * (int64_t)entry->order - 1
                : entry->phase == TD__PHASE_LOSS   ? loss
@@ -211,7 +254,10 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
 }
 
 static td_signal_info describe(const td__pass_signals *signals, const td__signal_entry *entry) {
-    td_signal_info info = {.size = sizeof info, .kind = entry->kind, .batched = entry->batched};
+    td_signal_info info = {.size = sizeof info,
+                           .kind = entry->kind,
+                           .batched = entry->batched,
+                           .channels_first = entry->channels_first};
     size_t layer = layer_of(signals, entry);
     if (layer) {
         info.layer = td_model_layer(signals->model, layer - 1)->name;
