@@ -268,12 +268,8 @@ def compare_ranks(rounds, turns=2):
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         results = context.SimpleQueue()
-        workers = [context.Process(target=measure_rank, args=(rank, port, rounds, results)) for rank in range(2)]
-        for worker in workers:
-            worker.start()
-        both = [results.get() for _ in workers]
-        for worker in workers:
-            worker.join()
+        torch.multiprocessing.spawn(measure_rank, (port, rounds, results), nprocs=2)
+        both = [results.get() for _ in range(2)]
         for name, _, _ in RANKS:
             for count, total in (1, alone[name][0]), (2, (both[0][name][0] + both[1][name][0]) / 2):
                 found[name, count] = min(total, found.get((name, count), total))

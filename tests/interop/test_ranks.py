@@ -343,7 +343,7 @@ class Ranks(unittest.TestCase):
         norms = self.rows(self.path("odd/clipped"), "select sum(norm * norm) from stats where signal like '%.gradient' group by step")
         np.testing.assert_allclose([float(row[0]) ** 0.5 for row in norms], [0.01] * 4, rtol=1e-4)
         done = subprocess.run([os.environ["TAPEDECK"], "diagnose", self.path("odd/nan")], capture_output=True, text=True)
-        self.assertRegex(done.stdout, "(?s)NaN in the inputs.*row 2 of its batch.*not finite on rank 1 first, in step 3")
+        self.assertRegex(done.stdout, "(?s)NaN in the inputs.*row 3 of its batch.*not finite on rank 1 first, in step 3")
 
     def test_watching_changes_no_weight(self):
         self.assertEqual(self.train("ddp", self.path("a"), world=2), self.train("ddp", "-", world=2))
