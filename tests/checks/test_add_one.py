@@ -15,7 +15,7 @@ from pathlib import Path
 SOURCE = Path(os.environ["TD_SOURCE"]).resolve()
 BUILD = Path(os.environ["TD_BUILD"]).resolve()
 # Generated from lists that grow at their end: objects made of these are made again.
-GENERATED = re.compile(r'TD_(LAYER|OPTIMIZER)_(LIST|KIND_COUNT)\b|#include "nn/model\.h"')
+GENERATED = re.compile(r'TD_(LAYER|OPTIMIZER)_(LIST|KIND_COUNT)\b|#include "nn/(model|optimizer)\.h"')
 
 # row: (its first words in the table, its new file, what that has, [(file, what is there, what takes its place)])
 PARTS = {
@@ -45,16 +45,16 @@ const td__layer_kind td__doubling_kind = {
        r"\n#define td_add_doubling(...) TD_ADD_LAYER(doubling, __VA_ARGS__)\n\1")]),
     "optimizer": ("optimizer", None, None, [
         ("include/tapedeck/optimizers.h", r'(X\(LION, "lion"\))', r'\1 X(SIGN, "sign")'),
-        ("src/engine/nn/optimizer.c", r"(\nstatic const optimizer_kind kinds)", r"""
-static void run_sign(const td_optimizer_options *options, const step_numbers *numbers, int64_t n, const float *g,
-                     float *const s[MAX_STATES], float *w) {
+        ("src/engine/nn/optimizer.c", r"(\nstatic const td__optimizer_kind kinds)", r"""
+static void run_sign(const td_optimizer_options *options, const td__step_numbers *numbers, int64_t n, const float *g,
+                     float *const s[TD__MAX_STATES], float *w) {
     (void)options, (void)s;
     for (int64_t i = 0; i < n; i++) {
         w[i] -= g[i] > 0 ? numbers->rate : -numbers->rate;
     }
 }
 \1"""),
-        ("src/engine/nn/optimizer.c", r"(    \[TD_LION\])", r"    [TD_SIGN] = {FIELDS(sgd_fields), .run = run_sign},\n\1"),
+        ("src/engine/nn/optimizer.c", r"(    \[TD_LION\])", r"    [TD_SIGN] = {FIELDS(sgd_fields), .step_size = same_step, .run = run_sign},\n\1"),
         ("src/engine/nn/catalog.c", r'(\{"lion", "Lion", NULL\},)', r'\1 {"sign", NULL, NULL},')]),
     "sink": ("sink", "src/recorder/sink/lines.c", """
 #include "base/memory.h"
