@@ -75,6 +75,13 @@ typedef enum td_label_kind {
     TD_LABEL_NONE,    /* leave labels out */
 } td_label_kind;
 
+/* How a validation share is drawn. Values are part of the binary interface: only ever append. */
+typedef enum td_split {
+    TD_SPLIT_RANDOM,
+    TD_SPLIT_STRATIFIED, /* of each class the same share */
+    TD_SPLIT_END         /* not drawn: the last examples of the file */
+} td_split;
+
 typedef enum td_header { TD_HEADER_AUTO, TD_HEADER_YES, TD_HEADER_NO } td_header;
 
 /* What becomes of missing values: empty cells and the like in CSV files, NaN elsewhere. */
@@ -113,15 +120,24 @@ typedef enum td_fill { TD_FILL_REFLECT, TD_FILL_NEAREST, TD_FILL_CONSTANT, TD_FI
 /* Images (height, width, channels) of the training part, changed at random in each epoch, by seed,
  * epoch and row alone. 0: not at all. */
 typedef struct td_augment {
-    td_flip flip;      /* half of them */
-    double shift;      /* by up to this share of height and width */
-    double rotate;     /* by up to this share of a full turn, either way */
-    double zoom;       /* to 1 - zoom … 1 + zoom of the size */
-    int64_t crop;      /* by up to so many whole pixels: so much border, then cut out at random */
+    td_flip flip;  /* half of them */
+    double shift;  /* by up to this share of height and width */
+    double rotate; /* by up to this share of a full turn, either way */
+    double zoom;   /* to 1 - zoom … 1 + zoom of the size */
+    int64_t crop;  /* by up to this many whole pixels: a border as wide, then cut out at random */
     double brightness; /* up to this is added or taken, in the units that batches have */
     double contrast;   /* 1 - contrast … 1 + contrast times the distance from a channel's mean */
     td_fill fill;
 } td_augment;
+
+/* Rows that follow each other in time: an example is `length` of them, from each `stride`-th on, and its label that of
+ * the row `horizon` behind its last. */
+typedef struct td_window {
+    int64_t length; /* 0: every row is an example */
+    int64_t
+        horizon; /* 0: the label of the window's last row. Otherwise labels that are numbers are inputs too */
+    int64_t stride; /* 0: 1 */
+} td_window;
 
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
@@ -187,9 +203,9 @@ typedef struct td_data_options {
     const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
     int64_t label_normal_count;                /* how many of each */
     td_augment augment;
-    /* An example of several inputs, or of several labels, is one row of all of them, in this order. Where
-     * every input has a file of its own there is no train; validation, a file, has them where train has
-     * them, unless the last two say otherwise. */
+    /* An example of several inputs, or of several labels, is one row of all of them, in this
+     * order. Where every input has a file of its own there is no train; validation, a file, has
+     * them where train has them, unless the last two say otherwise. */
     td_pieces input_pieces, label_pieces;
     td_pieces validation_input_pieces, validation_label_pieces;
     /* A large CSV file or folder of images is open as soon as its rows and labels are known, and read
@@ -197,6 +213,13 @@ typedef struct td_data_options {
      * the same, but errors of rows come later: from td_batches_status and td_dataset_read, once they
      * were found. */
     bool while_reading;
+    /* CSV, 2-D NPY: windows of rows. A validation share is then the end of the file, not drawn. */
+    td_window window;
+    td_names more; /* CSV: further files of train, with the same columns: their rows follow */
+    td_split split;
+    int64_t
+        folds; /* instead of a share: the examples are cut into so many parts, drawn by split … */
+    int64_t fold; /* … and this one, from 1, is the validation part; 0: 1 */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -255,8 +278,8 @@ TD_API TD_NODISCARD td_status td_dataset_read(const td_dataset *dataset, td_part
 TD_API int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t first,
                                int64_t count, int64_t *rows);
 
-/* Where a row's inputs are, for people: "digits.csv line 5 (row 4)", "x.npy row 4". Rows count from 1 in it.
- * The line of a CSV file is found by reading it again. */
+/* Where a row's inputs are, for people: "digits.csv line 5 (row 4)", "x.npy row 4". Rows count
+ * from 1 in it. The line of a CSV file is found by reading it again. */
 TD_API void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
                              size_t size);
 

@@ -56,6 +56,15 @@ class Truth(unittest.TestCase):
         self.assertIn("∞", [text for text in rows if text[0] == "2"][0][4])
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('.grid td')].reduce((sum, cell) => sum + (Number(cell.innerText) || 0), 0)"), 2)
 
+    def test_wrong_examples_are_pictures(self):
+        """Of rows whose input was recorded; each says what is in it, not in all of them."""
+        self.open("examples")
+        self.browser.wait_text("Wrong ones")
+        pictures = "[...[...document.querySelectorAll('main figure')].find((f) => f.innerText.startsWith('Wrong ones')).querySelectorAll('figure')]"
+        self.assertEqual(self.browser.run(f"return {pictures}.map((f) => f.innerText.trim())"), ["1 → none", "0 → none"])
+        self.assertEqual(self.browser.run(f"return {pictures}.map((f) => f.querySelector('canvas').getAttribute('aria-label'))"),
+                         ["5 by 5 values from 100 to 124", "5 by 5 values from 200 to 224"])
+
     def test_the_list_of_runs_shows_nan_infinity_and_damage(self):
         self.browser.run("location.hash = '#/runs'")
         self.coloured("tbody td span", "NaN")
@@ -104,7 +113,7 @@ class Truth(unittest.TestCase):
         self.open("layers", "?from=30&to=45&kind=output")
         self.browser.wait_text("val_loss")
         self.browser.run("const heat = document.querySelector('.heat .over'), box = heat.getBoundingClientRect(); heat.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width * 0.6, clientY: box.top + 30, bubbles: true }))")
-        self.browser.wait("return /step 25 \\(the last record before\\)/.test(document.querySelector('.readout').innerText)", "the readout names the step that was recorded")
+        self.browser.wait("return /step 25 \\(the last record before\\)/.test(document.querySelector('.readout')?.innerText)", "the readout names the step that was recorded")
 
     def test_only_recorded_cells_are_saved(self):
         self.open("layers", "?kind=output")
@@ -158,7 +167,7 @@ class Truth(unittest.TestCase):
         self.assertIn(f"step {since}: {cause}", line)
         self.assertIn(f"({confidence})", line)
         self.assertIn(remedy[:100], line)
-        self.assertEqual(self.browser.run("return document.querySelector('header nav .count').innerText"), str(len(findings)))
+        self.assertEqual(self.browser.wait("return document.querySelector('header nav .count')?.innerText"), str(len(findings)))
         self.browser.run("document.querySelector('.verdict .jump').click()")
         self.browser.wait(f"return Number(document.querySelector('.slider').value) === {since}", "the link scrubs to the step")
 
@@ -202,9 +211,9 @@ class Truth(unittest.TestCase):
             self.ids["live"] = next(run["id"] for run in json.loads(self.viewer.get("/api/runs")[2])["runs"] if run["name"] == "live")
             self.open("layer", "?layer=first", "live")
             self.browser.wait("return document.querySelector('table')")
-            shown = "Number(document.querySelector('tbody td:nth-child(2)').innerText.replace(/\\D/g, ''))"
+            shown = "Number(document.querySelector('tbody td:nth-child(2)')?.innerText.replace(/\\D/g, ''))"
             self.browser.run("[...document.querySelectorAll('header nav a')].find((a) => a.innerText === 'Network').focus()")
-            first = self.browser.run(f"return {shown}")
+            first = self.browser.wait(f"return {shown}")  # the page is opened anew when the run has more signals
             self.browser.wait(f"return {shown} > {first} + 100", "the table follows", 40)
             self.assertEqual(self.browser.run("return document.activeElement.innerText"), "Network")
         finally:

@@ -66,8 +66,8 @@ struct td_tape {
     const td__tape_watch *watch; /* borrowed; NULL: nobody */
     bool no_history;
     bool inference; /* what td_tape_options promises of it */
-    bool
-        together; /* while a model runs of which only the outputs are asked for: memory goes round */
+    /* While a model runs of which only the outputs are asked for: memory goes round. */
+    bool together;
     bool training;
 };
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static void start_run(td__sql_cursor *c) {
     }
 }
 
-static td_status begin(void *user, const td__filter *filter, td_error *error) {
+static td_status begin_scan(void *user, const td__filter *filter, td_error *error) {
     td__sql_cursor *c = user;
     forget_filter(c);
     c->run = filter->run ? td__strdup(filter->run) : NULL;
@@ -293,7 +294,7 @@ static const td__relations tables = {
     .relations = td__sql_relations,
     .count = TD__SQL_RELATIONS,
     .open = open_cursor,
-    .begin = begin,
+    .begin = begin_scan,
     .next = next,
     .cell = td__sql_cell,
     .close = close_cursor,
@@ -301,13 +302,12 @@ static const td__relations tables = {
 
 static td_status add_run(void *user, const char *folder, td_error *error) {
     td_sql *sql = user;
-    const char *slash = strrchr(folder, '/');
     if (!td__grow(&sql->entries, &sql->capacity, sql->count + 1, MAX_RUNS, sizeof *sql->entries)) {
         return td_error_set(error, TD_MEMORY, "out of memory, or more than %d runs", MAX_RUNS);
     }
     td__sql_entry *e = &sql->entries[sql->count];
     *e = (td__sql_entry){.folder = td__strdup(folder)};
-    e->name = td__strdup(slash && slash[1] ? slash + 1 : folder);
+    e->name = td__strdup(td__place_name(folder));
     sql->count++;
     e->label = e->name;
     return e->folder && e->name ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");

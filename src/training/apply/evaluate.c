@@ -1,4 +1,5 @@
 /* A saved model over labelled data: how good it is. */
+#include "apply/roc.h"
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -19,7 +20,6 @@ enum {
     MAX_CONFUSION = 1024, /* classes of a confusion matrix */
     MAX_LISTED = 64,      /* values that have a row of their own */
     MAX_METRICS = 12,
-    SCORE_BITS = 20, /* of a score that the area under the ROC curve looks at */
     DIGITS = 24
 };
 
@@ -29,7 +29,7 @@ typedef struct sums {
     double absolute, squares;
     double mean, spread;             /* of residuals, spread about the mean */
     double truth_mean, truth_spread; /* of labels */
-    double least, greatest;
+    double min, max;
 } sums;
 
 /* One output and what is known of it so far. */
@@ -46,7 +46,8 @@ typedef struct judge {
     td_evaluation_class *classes;
     char (*digits)[DIGITS]; /* names of classes that have none */
     int64_t *confusion;
-    int64_t *scores[2]; /* two classes: how many of each have a score that begins with these bits */
+    bool two; /* classes: their scores are in roc */
+    td__roc roc;
     td_evaluation_bin bins[BINS];
     sums *sums;
     td_evaluation_value *values;
@@ -66,14 +67,6 @@ struct td_evaluation {
 
 static double probability(double logit) {
     return 1 / (1 + exp(-logit));
-}
-
-/* Floats in their order, by their first bits. */
-static size_t score_place(float score) {
-    uint32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    bits = bits >> 31 ? ~bits : bits | 0x80000000U;
-    return bits >> (32 - SCORE_BITS);
 }
 
 static int64_t largest(const td_view *view, int64_t first, int64_t count) {
@@ -96,24 +89,24 @@ static int64_t true_class(const judge *j, const td_view *truth, int64_t row, int
     return value >= 0 && value < (double)j->about.class_count ? (int64_t)value : -1;
 }
 
-/* How sure the model was of the class that it said. */
-static double confidence_of(const judge *j, const float *row, int64_t said) {
+/* How sure the model was of the class that it predicted. */
+static double confidence_of(const judge *j, const float *row, int64_t predicted) {
     td_link link = td__link_of(j->objective);
     if (j->units == 1) {
         double second = link == TD_LINK_SIGMOID ? probability((double)row[0]) : (double)row[0];
-        return said ? second : 1 - second;
+        return predicted ? second : 1 - second;
     }
     if (link == TD_LINK_NONE) {
-        return (double)row[said];
+        return (double)row[predicted];
     }
     double sum = 0;
     for (int64_t i = 0; i < j->units; i++) {
-        sum += exp((double)row[i] - (double)row[said]);
+        sum += exp((double)row[i] - (double)row[predicted]);
     }
     return 1 / sum;
 }
 
-static int64_t said_class(const judge *j, const float *row) {
+static int64_t predicted_class(const judge *j, const float *row) {
     if (j->units == 1) {
         return row[0] > (td__link_of(j->objective) == TD_LINK_SIGMOID ? 0.0F : 0.5F);
     }
@@ -142,33 +135,34 @@ static bool is_among_first(const judge *j, const float *row, int64_t class) {
     return above < TOP;
 }
 
-static void count_class(judge *j, const float *row, int64_t class) {
+static bool count_class(judge *j, const float *row, int64_t class) {
     j->classes[class].examples++;
     if (!is_finite_row(row, j->units)) {
         j->about.not_finite++;
-        return;
+        return true;
     }
-    int64_t said = said_class(j, row);
-    double confidence = confidence_of(j, row, said);
+    int64_t predicted = predicted_class(j, row);
+    double confidence = confidence_of(j, row, predicted);
     td_evaluation_bin *bin = &j->bins[confidence >= 1  ? BINS - 1
                                       : confidence > 0 ? (int)(confidence * BINS)
                                                        : 0];
-    j->classes[said].predicted++;
-    j->classes[said].right += said == class;
-    j->right += said == class;
+    j->classes[predicted].predicted++;
+    j->classes[predicted].right += predicted == class;
+    j->right += predicted == class;
     j->top += j->units > TOP && is_among_first(j, row, class);
     bin->examples++;
     bin->confidence += confidence;
-    bin->accuracy += said == class;
+    bin->accuracy += predicted == class;
     if (j->confusion) {
-        j->confusion[class * (int64_t)j->about.class_count + said]++;
+        j->confusion[class * (int64_t)j->about.class_count + predicted]++;
     }
-    if (j->scores[0]) {
+    if (j->two) {
         float second = j->units == 1                                  ? row[0]
                        : td__link_of(j->objective) == TD_LINK_SOFTMAX ? row[1] - row[0]
                                                                       : row[1];
-        j->scores[class][score_place(second)]++;
+        return td__roc_add(&j->roc, class, second);
     }
+    return true;
 }
 
 static td_status judge_classes(judge *j, const td_view *prediction, const td_view *truth,
@@ -181,7 +175,10 @@ static td_status judge_classes(judge *j, const td_view *prediction, const td_vie
                                 "a label is %g, but the model scores classes 0 to %zu",
                                 td__element(truth, row), j->about.class_count - 1);
         }
-        count_class(j, (const float *)prediction->data + row * j->units, class);
+        if (!count_class(j, (const float *)prediction->data + row * j->units, class)) {
+            return td_error_set(error, TD_MEMORY, "out of memory for the scores of %lld rows",
+                                (long long)j->about.rows + row);
+        }
     }
     j->about.rows += rows;
     return TD_OK;
@@ -199,11 +196,11 @@ static td_status judge_tags(judge *j, const td_view *prediction, const td_view *
         j->about.not_finite += !finite;
         for (int64_t i = 0; i < j->units; i++) {
             bool has = td__element(truth, row * j->units + i) > 0.5;
-            bool said = (double)scores[i] > border;
+            bool predicted = (double)scores[i] > border;
             j->classes[i].examples += has;
-            j->classes[i].predicted += said;
-            j->classes[i].right += has && said;
-            j->right += finite && has == said;
+            j->classes[i].predicted += predicted;
+            j->classes[i].right += has && predicted;
+            j->right += finite && has == predicted;
         }
     }
     j->about.rows += rows;
@@ -223,8 +220,8 @@ static void add_value(sums *s, double prediction, double truth) {
     s->count++;
     s->absolute += fabs(residual);
     s->squares += residual * residual;
-    s->least = s->count == 1 ? residual : fmin(s->least, residual);
-    s->greatest = s->count == 1 ? residual : fmax(s->greatest, residual);
+    s->min = s->count == 1 ? residual : fmin(s->min, residual);
+    s->max = s->count == 1 ? residual : fmax(s->max, residual);
     move_mean(&s->mean, &s->spread, s->count, residual);
     move_mean(&s->truth_mean, &s->truth_spread, s->count, truth);
 }
@@ -244,12 +241,12 @@ static td_status judge_values(judge *j, const td_view *prediction, const td_view
             continue;
         }
         for (int64_t i = 0; i < j->units; i++) {
-            double said = (double)numbers[i], label = td__element(truth, row * j->units + i);
+            double predicted = (double)numbers[i], label = td__element(truth, row * j->units + i);
             if (j->label_deviation) {
-                said = said * (double)j->label_deviation[i] + (double)j->label_mean[i];
+                predicted = predicted * (double)j->label_deviation[i] + (double)j->label_mean[i];
                 label = label * (double)j->label_deviation[i] + (double)j->label_mean[i];
             }
-            add_value(&j->sums[i], said, label);
+            add_value(&j->sums[i], predicted, label);
         }
     }
     j->about.rows += rows;
@@ -274,8 +271,8 @@ static void list_values(judge *j) {
                                        .r2 = s->count ? r2_of(s) : NAN,
                                        .residual_mean = s->count ? s->mean : NAN,
                                        .residual_std = sqrt(s->spread / count),
-                                       .residual_min = s->count ? s->least : NAN,
-                                       .residual_max = s->count ? s->greatest : NAN};
+                                       .residual_min = s->count ? s->min : NAN,
+                                       .residual_max = s->count ? s->max : NAN};
         (void)snprintf(value->name, sizeof value->name, "value_%lld", (long long)i);
     }
 }
@@ -324,17 +321,6 @@ static void add_means(judge *j) {
     add_metric(j, "f1_weighted", share(weighted, examples));
 }
 
-static double roc_auc(const judge *j) {
-    double below = 0, area = 0, above = 0;
-    for (size_t i = 0; i < (size_t)1 << SCORE_BITS; i++) {
-        double first = (double)j->scores[0][i], second = (double)j->scores[1][i];
-        area += second * (below + first / 2);
-        below += first;
-        above += second;
-    }
-    return below > 0 && above > 0 ? area / (below * above) : NAN;
-}
-
 /* Means of the bins; returns the mean difference between how sure and how right it was. */
 static double calibrate(judge *j) {
     double difference = 0, examples = 0;
@@ -359,8 +345,8 @@ static void finish_classes(judge *j) {
         add_metric(j, "top_5_accuracy", (double)j->top / rows);
     }
     add_means(j);
-    if (j->scores[0]) {
-        add_metric(j, "roc_auc", roc_auc(j));
+    if (j->two) {
+        add_metric(j, "roc_auc", td__roc_area(&j->roc));
     }
     add_metric(j, "calibration_error", calibrate(j));
     j->about.bins = j->bins;
@@ -383,21 +369,21 @@ static void finish_tags(judge *j) {
 }
 
 static void finish_values(judge *j) {
-    double absolute = 0, squares = 0, count = 0, r2 = 0, greatest = 0;
+    double absolute = 0, squares = 0, count = 0, r2 = 0, max = 0;
     for (int64_t i = 0; i < j->units; i++) {
         const sums *s = &j->sums[i];
         absolute += s->absolute;
         squares += s->squares;
         count += (double)s->count;
         r2 += r2_of(s);
-        greatest = fmax(greatest, fmax(fabs(s->least), fabs(s->greatest)));
+        max = fmax(max, fmax(fabs(s->min), fabs(s->max)));
     }
     bool some = count > 0;
     add_metric(j, "mae", absolute / count);
     add_metric(j, "mse", squares / count);
     add_metric(j, "rmse", sqrt(squares / count));
     add_metric(j, "r2", some ? r2 / (double)j->units : NAN);
-    add_metric(j, "max_error", some ? greatest : NAN);
+    add_metric(j, "max_error", some ? max : NAN);
     list_values(j);
 }
 
@@ -414,7 +400,7 @@ static const struct {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static bool make_room(judge *j) {
+static bool make_judge_room(judge *j) {
     size_t count = j->about.class_count;
     bool good = true;
     if (j->about.kind == TD_EVALUATION_VALUES) {
@@ -430,18 +416,14 @@ static bool make_room(judge *j) {
         j->confusion = td__calloc(count * count, sizeof *j->confusion);
         good = j->confusion != NULL;
     }
-    if (j->about.kind == TD_EVALUATION_CLASSES && count == 2) {
-        j->scores[0] = td__calloc((size_t)1 << SCORE_BITS, sizeof(int64_t));
-        j->scores[1] = td__calloc((size_t)1 << SCORE_BITS, sizeof(int64_t));
-        good = good && j->scores[0] && j->scores[1];
-    }
+    j->two = j->about.kind == TD_EVALUATION_CLASSES && count == 2;
     j->about.classes = j->classes;
     j->about.confusion = j->confusion;
     return good && j->classes && j->digits;
 }
 
 /* Known when the first prediction is there. */
-static td_status begin(judge *j, const td_view *prediction, td_error *error) {
+static td_status begin_judging(judge *j, const td_view *prediction, td_error *error) {
     int32_t rank = prediction->shape.rank;
     int64_t width = rank > 1 ? prediction->shape.dims[rank - 1] : 1;
     double threshold;
@@ -456,7 +438,7 @@ static td_status begin(judge *j, const td_view *prediction, td_error *error) {
     j->about.class_count = (size_t)(classes ? classes : tags ? width : 0);
     j->units = classes || tags ? width : td__elements_from(&prediction->shape, 1);
     j->ready = true;
-    return make_room(j) ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    return make_judge_room(j) ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
 static td_status judge_batch(td_evaluation *e, size_t output, td_error *error) {
@@ -467,7 +449,7 @@ static td_status judge_batch(td_evaluation *e, size_t output, td_error *error) {
         return TD_OK; /* no step of these sequences counts */
     }
     td_view prediction = td_view_of(predicted), truth = td_view_of(label);
-    td_status status = j->ready ? TD_OK : begin(j, &prediction, error);
+    td_status status = j->ready ? TD_OK : begin_judging(j, &prediction, error);
     return status
                ? status
                : kinds[j->about.kind].judge(j, &prediction, &truth, td_tensor_count(label), error);
@@ -486,7 +468,8 @@ static td_status run_batch(td_evaluation *e, const td_batch *batch, td_error *er
     return status;
 }
 
-static td_status run(td_evaluation *e, const td_evaluate_options *options, td_error *error) {
+static td_status evaluate_batches(td_evaluation *e, const td_evaluate_options *options,
+                                  td_error *error) {
     td_status status = TD_OK;
     int64_t examples = td_dataset_info(e->saved.data)->training;
     td_batches_start(e->saved.batches, 1);
@@ -538,19 +521,9 @@ static void name_outputs(td_evaluation *e, bool several) {
     }
 }
 
-static td_status prepare(td_evaluation *e, const char *model, const char *data,
-                         const td_evaluate_options *options, td_error *error) {
-    td__saved_options opening = {.scaled_labels = true,
-                                 .labels = options->labels,
-                                 .label = options->label,
-                                 .scale = options->scale,
-                                 .layout = options->layout,
-                                 .header = options->header,
-                                 .batch = options->batch > 0 ? options->batch : BATCH,
-                                 .inputs = options->inputs,
-                                 .input_count = options->input_count,
-                                 .output_labels = options->output_labels,
-                                 .output_label_count = options->output_label_count};
+static td_status prepare_evaluation(td_evaluation *e, const char *model, const char *data,
+                                    const td_evaluate_options *options, td_error *error) {
+    td__saved_options opening = TD__SAVED_OPTIONS(options, BATCH, .scaled_labels = true);
     td_tape_options inference = {.size = sizeof inference, .inference = true};
     bool several = false;
     td_status status = td__saved_load(&e->saved, model, error);
@@ -570,7 +543,7 @@ static td_status prepare(td_evaluation *e, const char *model, const char *data,
     e->info.remarks = td_dataset_info(e->saved.data)->remarks;
     name_outputs(e, several);
     td__tape_limit(e->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    return run(e, options, error);
+    return evaluate_batches(e, options, error);
 }
 
 /* ---- The object ------------------------------------------------------------------------------ */
@@ -581,7 +554,7 @@ td_evaluation *td_evaluation_create(const char *model, const char *data,
     td_error reason = {0};
     (void)td__options(&all, sizeof all, options);
     td_evaluation *e = td__calloc(1, sizeof *e);
-    td_status status = e ? prepare(e, model, data, &all, &reason)
+    td_status status = e ? prepare_evaluation(e, model, data, &all, &reason)
                          : td_error_set(&reason, TD_MEMORY, "out of memory");
     if (status) {
         td_error_set(error, status, "%s", reason.text);
@@ -600,8 +573,7 @@ void td_evaluation_destroy(td_evaluation *e) {
         td__free(j->classes);
         td__free(j->digits);
         td__free(j->confusion);
-        td__free(j->scores[0]);
-        td__free(j->scores[1]);
+        td__roc_release(&j->roc);
         td__free(j->sums);
         td__free(j->values);
     }

@@ -121,6 +121,8 @@ typedef struct td__table {
     td__pieces input_pieces, label_pieces;
     td__read_file *read; /* the files that it was read from */
     size_t read_count, read_room;
+    int64_t first_row,
+        row_step; /* of windows: the last row of the first, and the distance; row_step 0: no windows */
     td__supply *supply; /* makes rows of input that are not there yet; NULL: all are. Labels are */
 } td__table;
 
@@ -147,6 +149,7 @@ void td__table_fetch(const td__table *table, const int64_t *rows, int64_t count)
 typedef struct td__request {
     const char *path;
     td__input *input;               /* the file, open, at its beginning; NULL for a folder */
+    td_names more;                  /* CSV: files whose rows come behind those of path */
     const char *labels;             /* file of labels, or NULL */
     const td_data_options *options; /* all fields present, memory filled in */
     td_names inputs;                /* what its inputs are called, in their order; or none */

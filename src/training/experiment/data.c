@@ -3,10 +3,14 @@
 #include "experiment/sections.h"
 #include "experiment/settings.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(member) .offset = offsetof(td_data_options, member)
+#define KEY(kind, member, key, fallback, ...)                                                      \
+    TD__KEY(kind, td_data_options, member, key, fallback, __VA_ARGS__)
 
 /* {NAME: COLUMN, [COLUMN, …], ARRAY or FILE, …}. Which of these it is, the file behind `train` says: a
  * file that is there, where none of the others can be meant, is made absolute in the document. */
@@ -83,6 +87,115 @@ static bool is_share(const td__yaml_node *node) {
     return td__text_number(number, &value);
 }
 
+/* Puts the files that a pattern means into the list, by name. */
+static void expand(td__checker *checker, td__yaml_node *node, td__yaml_node *list) {
+    glob_t found = {0};
+    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
+    char *pattern = td__check_alloc(checker, room, 1);
+    if (!pattern) {
+        return;
+    }
+    (void)snprintf(pattern, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
+    if (glob(pattern, 0, NULL, &found)) {
+        td__problem(checker, node, "no file fits '%s'", pattern);
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *path = td__check_alloc(checker, strlen(found.gl_pathv[i]) + 1, 1);
+        td__yaml_node *item = path ? td__yaml_scalar(checker->yaml, path, true) : NULL;
+        if (item) {
+            (void)strcpy(path, found.gl_pathv[i]);
+            item->text = path;
+            item->file = node->file;
+            item->line = node->line;
+        }
+        if (!item || td__yaml_append(checker->yaml, list, item)) {
+            checker->exhausted = TD_MEMORY;
+        }
+    }
+    globfree(&found);
+}
+
+/* A file or folder; a pattern of CSV files, or a list of them: rows one after the other. The document gets their paths. */
+static void read_train(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    bool pattern = node->kind == TD__YAML_SCALAR && node->text[strcspn(node->text, "*?[")];
+    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
+    char *literal = pattern ? td__check_alloc(checker, room, 1) : NULL;
+    if (literal) { /* a name with such a character in it */
+        (void)snprintf(literal, room, "%s%s", *node->text == '/' ? "" : checker->folder,
+                       node->text);
+        pattern = access(literal, F_OK) != 0;
+    }
+    if (node->kind == TD__YAML_MAP || (node->kind == TD__YAML_SCALAR && !pattern)) {
+        td__read_path(checker, node, &data->train);
+        return;
+    }
+    if (pattern) {
+        td__yaml_node *list = td__yaml_list(checker->yaml);
+        if (list) {
+            list->file = node->file;
+            list->line = node->line;
+            expand(checker, node, list);
+            *node = *list;
+        }
+    }
+    const char **paths = td__check_alloc(checker, node->count + 1, sizeof *paths);
+    if (node->count == 0 && !pattern) {
+        td__problem(checker, node, "expected a file's name, or a list of them");
+    }
+    for (size_t i = 0; paths && i < node->count; i++) {
+        td__read_path(checker, node->items[i], &paths[i]);
+    }
+    if (paths && node->count) {
+        data->train = paths[0];
+        data->more = (td_names){paths + 1, node->count - 1};
+    }
+}
+
+static void read_stratified(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {.type = TD__FIELD_BOOL};
+    bool stratified = false;
+    td_value value;
+    td_error reason = {0};
+    if (!td__check_value(checker, node, &value)) {
+        return;
+    }
+    if (td__field_set(&field, &stratified, &value, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
+    } else {
+        *(td_split *)member = stratified ? TD_SPLIT_STRATIFIED : TD_SPLIT_RANDOM;
+    }
+}
+
+/* {share: 0.2, stratified: true}, {folds: 5}: how it is drawn. */
+static const td__key drawn_keys[] = {
+    {.field = {.key = "share", .type = TD__FIELD_SHARE, AT(validation_share), .maximum = 0.999}},
+    {.field = {.key = "stratified", AT(split)}, .read = read_stratified},
+    {.field =
+         {.key = "folds", .type = TD__FIELD_INTEGER, AT(folds), .minimum = 2, .maximum = 1000}},
+    {.field = {.key = "fold", .type = TD__FIELD_INTEGER, AT(fold), .minimum = 1, .maximum = 1000}},
+};
+
+static bool is_drawn(const td__yaml_node *node) {
+    size_t known = 0;
+    for (size_t i = 0; i < node->count; i++) {
+        for (size_t k = 0; k < TD__COUNT(drawn_keys); k++) {
+            known += !strcmp(node->keys[i]->text, drawn_keys[k].field.key);
+        }
+    }
+    return node->count && known == node->count;
+}
+
+static void read_drawn(td__checker *checker, td__yaml_node *node, td_data_options *data) {
+    td__check_map(checker, node, drawn_keys, TD__COUNT(drawn_keys), data);
+    if ((data->folds > 0) == (data->validation_share > 0)) {
+        td__problem(checker, node, "expected share or folds");
+    } else if (data->fold > data->folds) {
+        td__problem(checker, node,
+                    data->folds ? "fold is one of folds, from 1" : "fold goes with folds");
+    }
+}
+
 /* A share, a file of its own, or the files of several inputs. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
@@ -90,7 +203,9 @@ static void read_validation(td__checker *checker, td__yaml_node *node, void *mem
     td_data_options *data = member;
     td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
     td_error reason = {0};
-    if (node->kind == TD__YAML_MAP) {
+    if (node->kind == TD__YAML_MAP && is_drawn(node)) {
+        read_drawn(checker, node, data);
+    } else if (node->kind == TD__YAML_MAP) {
         read_pieces(checker, node, &data->validation_input_pieces);
     } else if (!is_share(node)) {
         td__read_path(checker, node, &data->validation);
@@ -102,8 +217,8 @@ static void read_validation(td__checker *checker, td__yaml_node *node, void *mem
 /* A column's name, a list of them, or {x: NAME, y: NAME} of an .npz. */
 static void read_label(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key arrays[] = {
-        {.field = {.key = "x", .type = TD__FIELD_TEXT, AT(x)}},
-        {.field = {.key = "y", .type = TD__FIELD_TEXT, AT(y)}},
+        KEY(TEXT, x, "x", NULL),
+        KEY(TEXT, y, "y", NULL),
     };
     td_data_options *data = member;
     if (node->kind == TD__YAML_MAP) {
@@ -235,6 +350,32 @@ static void read_augment(td__checker *checker, td__yaml_node *node, void *member
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
+/* 24, or {length: 24, horizon: 1, stride: 1}. */
+static void read_window(td__checker *checker, td__yaml_node *node, void *member) {
+#define ROW(member, least)                                                                         \
+    {                                                                                              \
+        .field = {                                                                                 \
+            .key = #member,                                                                        \
+            .type = TD__FIELD_INTEGER,                                                             \
+            .offset = offsetof(td_window, member),                                                 \
+            .minimum = least,                                                                      \
+            .maximum = 1 << 24                                                                     \
+        }                                                                                          \
+    }
+    static const td__key keys[] = {ROW(length, 1), ROW(horizon, 0), ROW(stride, 1)};
+#undef ROW
+    td_window *window = member;
+    window->horizon = 1;
+    if (node->kind == TD__YAML_SCALAR && td__text_int(node->text, &window->length) &&
+        window->length >= 1 && window->length <= 1 << 24) {
+        return;
+    }
+    td__check_map(checker, node, keys, TD__COUNT(keys), window);
+    if (node->kind == TD__YAML_MAP && !window->length) {
+        td__problem(checker, node, "expected {length: N}: how many rows an example has");
+    }
+}
+
 static const char *const layout_words[] = {"as_is", "channels_last", "channels_first"};
 static const td__words layouts = {"layout", layout_words, TD__COUNT(layout_words), NULL, NULL};
 static const char *const label_words[] = {"auto", "class", "values", "one_hot", "none"};
@@ -242,40 +383,30 @@ static const td__words label_kinds = {"kind of labels", label_words, TD__COUNT(l
                                       NULL};
 
 static const td__key data_keys[] = {
-    {.field = {.key = "train", AT(train)}, .read = td__read_path},
+    {.field = {.key = "train"}, .read = read_train},
     {.field = {.key = "generate", AT(generate)}, .read = read_generate},
     {.field = {.key = "inputs"}, .read = read_inputs},
     {.field = {.key = "labels"}, .read = read_labels},
     {.field = {.key = "validation"}, .read = read_validation},
     {.field = {.key = "validation_labels"}, .read = read_validation_labels},
-    {.field = {.key = "input",
-               .type = TD__FIELD_SHAPE,
-               AT(input),
-               .minimum = 1,
-               .maximum = TD__FIELD_MANY}},
+    KEY(SHAPE, input, "input", NULL, .minimum = 1, .maximum = TD__FIELD_MANY),
     {.field = {.key = "label"}, .read = read_label},
-    {.field = {.key = "label_kind", .type = TD__FIELD_WORD, AT(label_kind), .words = &label_kinds}},
-    {.field = {.key = "layout", .type = TD__FIELD_WORD, AT(layout), .words = &layouts}},
+    KEY(WORD, label_kind, "label_kind", NULL, .words = &label_kinds),
+    KEY(WORD, layout, "layout", NULL, .words = &layouts),
     {.field = {.key = "ignore", AT(ignore)}, .read = td__read_names},
     {.field = {.key = "categories", AT(categories)}, .read = td__read_names},
-    {.field = {.key = "weight", .type = TD__FIELD_TEXT, AT(weight)}},
+    KEY(TEXT, weight, "weight", NULL),
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
     {.field = {.key = "separator", AT(separator)}, .read = read_separator},
     {.field = {.key = "header", AT(header)}, .read = read_header},
-    {.field = {.key = "scale", .type = TD__FIELD_NUMBER, AT(scale), .minimum = -TD__FIELD_MANY},
-     .fallback = "1"},
-    {.field = {.key = "standardize", .type = TD__FIELD_BOOL, AT(standardize)}, .fallback = "false"},
-    {.field = {.key = "standardize_labels", .type = TD__FIELD_BOOL, AT(standardize_labels)},
-     .fallback = "false"},
-    {.field = {.key = "batch",
-               .type = TD__FIELD_INTEGER,
-               AT(batch),
-               .minimum = 1,
-               .maximum = TD__FIELD_MANY},
-     .fallback = "32"},
-    {.field = {.key = "shuffle", .type = TD__FIELD_NOT, AT(in_order)}, .fallback = "true"},
-    {.field = {.key = "memory", .type = TD__FIELD_BYTES, AT(memory)}},
+    KEY(NUMBER, scale, "scale", "1", .minimum = -TD__FIELD_MANY),
+    KEY(BOOL, standardize, "standardize", "false"),
+    KEY(BOOL, standardize_labels, "standardize_labels", "false"),
+    KEY(INTEGER, batch, "batch", "32", .minimum = 1, .maximum = TD__FIELD_MANY),
+    KEY(NOT, in_order, "shuffle", "true"),
+    KEY(BYTES, memory, "memory", NULL),
+    {.field = {.key = "window", AT(window)}, .read = read_window},
     {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };
 

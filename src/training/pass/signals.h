@@ -1,4 +1,4 @@
-/* What a pass can tell a deck, by name: known before there is a deck, so that what is asked for can
+/* What a pass can record, by name: known before there is a deck, so that what is asked for can
  * be checked; then each with the deck's handle. */
 #ifndef TAPEDECK_PASS_SIGNALS_H
 #define TAPEDECK_PASS_SIGNALS_H
@@ -12,7 +12,12 @@
 typedef enum td__phase { TD__PHASE_LOSS, TD__PHASE_UPDATE, TD__PHASE_AFTER } td__phase;
 
 /* What something derived is of; entries of other kinds say so by their kind. */
-typedef enum td__derived_of { TD__OF_NOTHING, TD__OF_LAYER, TD__OF_PARAMETER } td__derived_of;
+typedef enum td__derived_of {
+    TD__OF_NOTHING,
+    TD__OF_LOSS,
+    TD__OF_LAYER,
+    TD__OF_PARAMETER
+} td__derived_of;
 
 typedef struct td__signal_entry {
     char *name; /* the signals' */
@@ -48,13 +53,13 @@ typedef struct td__pass_signals {
 
     /* Once connected: entries, by what they are of. What is not listed is NULL. */
     td_deck *deck; /* borrowed; NULL: another process records */
-    td__signal_entry *input, *label, *prediction;
+    td__signal_entry *input, *label, *prediction, *loss_rows;
     td__signal_entry **outputs, **preactivations, **errors; /* by layer */
     td__signal_entry **parameters, **gradients, **updates;  /* by parameter */
     td_signal_info scores;     /* what predictions are; its texts are borrowed */
     const td__signal_tap *tap; /* borrowed; NULL: the deck takes what is recorded */
 
-    /* Told of each layer's output; may be NULL. */
+    /* Called with each layer's output; may be NULL. */
     void (*layer_done)(void *user, size_t layer, const td_tensor *output);
     void *user;
 } td__pass_signals;

@@ -21,7 +21,7 @@ enum { MOST_VALUES = 1 << 30 };
 
 /* Room for the values of this many examples. A check before training passes more of them than a
  * batch of the training has. */
-static bool make_room(td__layer_target *target, int64_t examples) {
+static bool make_target_room(td__layer_target *target, int64_t examples) {
     size_t needed = (size_t)examples * (size_t)target->width;
     return td__grow(&target->rows, &target->rows_room, needed, MOST_VALUES, sizeof(float)) &&
            td__grow(&target->error, &target->error_room, needed, MOST_VALUES, sizeof(float));
@@ -60,7 +60,7 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
         .weight = weight,
         .truth = td_tensor_borrow("target", TD_FLOAT32, TD_SHAPE(1), &nothing, error)};
     trainer->layer_target_count++;
-    if (!make_room(target, trainer->feed.info->batch) || !target->truth ||
+    if (!make_target_room(target, trainer->feed.info->batch) || !target->truth ||
         !add_signals(trainer, layer, want)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
@@ -80,11 +80,11 @@ void td__layer_targets_release(td_trainer *trainer) {
     td__free(trainer->layer_targets);
 }
 
-/* The batch's rows of the target; false, and the error said, when they cannot be read. */
-static bool read_rows(td_trainer *trainer, td__layer_target *target) {
+/* The batch's rows of the target; false, with the error, when they cannot be read. */
+static bool read_target_rows(td_trainer *trainer, td__layer_target *target) {
     const td_batch *batch = trainer->pass.batch;
     td_error error = {0};
-    if (!make_room(target, batch->count)) {
+    if (!make_target_room(target, batch->count)) {
         td_error_set(&error, TD_MEMORY, "out of memory for a layer's target");
         td__trainer_unrecorded(trainer, &error);
         return false;
@@ -98,7 +98,7 @@ static bool read_rows(td_trainer *trainer, td__layer_target *target) {
 }
 
 /* error = 2 (output - rows) / count; returns the mean of the squares. */
-static double compare(const td__layer_target *target, const td_tensor *output) {
+static double compare_output(const td__layer_target *target, const td_tensor *output) {
     const float *values = td__floats(output);
     double sum = 0, count = (double)output->count;
     for (int64_t k = 0; k < output->count; k++) {
@@ -116,10 +116,10 @@ void td__layer_target_record(void *user, size_t layer, const td_tensor *output) 
         const td__signal_entry *entries = &trainer->signals.entries[target->entry];
         bool wanted = target->every_step || td_signal_wants(entries[0].signal) ||
                       td_signal_wants(entries[1].signal);
-        if (target->layer != layer || !wanted || !read_rows(trainer, target)) {
+        if (target->layer != layer || !wanted || !read_target_rows(trainer, target)) {
             continue;
         }
-        td__record_number(trainer, target->entry, &target->mean, compare(target, output));
+        td__record_number(trainer, target->entry, &target->mean, compare_output(target, output));
         if (td_signal_wants(entries[1].signal)) {
             (void)td_signal_record(
                 entries[1].signal,
@@ -136,7 +136,7 @@ td_tensor *td__layer_target_loss(void *user, td_tape *tape, td_tensor *loss) {
         if (target->weight == 0 || !output) {
             continue;
         }
-        if (!read_rows(trainer, target)) {
+        if (!read_target_rows(trainer, target)) {
             return td__fail(tape, TD_IO, "the target of layer '%s' cannot be read",
                             td_model_layer(trainer->model, target->layer)->name);
         }

@@ -320,7 +320,7 @@ static td_view rows_of(td_view view, int64_t begin, int64_t count) {
     return view;
 }
 
-static td_batch cut(const td__shards *s, const td_batch *batch) {
+static td_batch cut_batch(const td__shards *s, const td_batch *batch) {
     int64_t number = s->first + s->at;
     int64_t begin = batch->count * number / s->count, end = batch->count * (number + 1) / s->count;
     return (td_batch){.count = end - begin,
@@ -381,7 +381,7 @@ static td_status run_pass(td_trainer *trainer, td_error *error) {
 static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__shards *s = &trainer->shards;
     td__pass *pass = &trainer->pass;
-    s->part = cut(s, batch);
+    s->part = cut_batch(s, batch);
     s->share = (float)((double)s->part.count / (double)batch->count);
     td__measure_reset(&trainer->measures, &trainer->measures.shard);
     move_averages(trainer, RESTORE);
@@ -427,7 +427,7 @@ static td_status exchange(td_trainer *trainer, td_status failed, td_error *error
 }
 
 /* The measures have the step; the pass is open, with the whole batch. */
-static td_status finish(td_trainer *trainer, const td_batch *batch, td_error *error) {
+static td_status finish_shard_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__shards *s = &trainer->shards;
     td__measures *measures = &trainer->measures;
     td__measure_take_sum(measures, &measures->shard, numbers_of(s) + AGREED);
@@ -471,7 +471,7 @@ td_status td__shards_compute(td_trainer *trainer, const td_batch *batch, td_erro
         move_averages(trainer, RESTORE);
         return td_error_set(error, status, "%s", reason.text);
     }
-    return finish(trainer, batch, error);
+    return finish_shard_step(trainer, batch, error);
 }
 
 /* ---- Validation ------------------------------------------------------------------------------ */
