@@ -17,7 +17,7 @@ BUILD = os.environ["TD_BUILD"]
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
                    OMPI_MCA_btl_base_warn_component_unused="0", ASAN_OPTIONS="detect_leaks=0",
-                   TAPEDECK_GROUP_TIMEOUT="60")
+                   TAPEDECK_GROUP_TIMEOUT="60", TAPEDECK_ENVIRONMENT="off")
 # What a run notes of time and load, and of how the processes were started.
 BY_THE_CLOCK = ("deck.", "started", "ended", "environment")
 

@@ -146,6 +146,9 @@ class Ends(Case):
             text = run(mpi, 2, "train", "run.yaml", "--set", "train.optimizer={sgd: {learning_rate: 1e30}}", "--set",
                        "stop_on=nan", cwd=self.folder, expect=1)
             self.assertEqual(text.count("the loss is"), 1, text)
+            text = run(mpi, 2, "train", "run.yaml", "--set", "train.optimizer={sgd: {learning_rate: 1e30}}", "--set", "stop_on=nan",
+                       "--set", "model.1={batch_normalization: {name: norm, sync: true}}", cwd=self.folder, expect=1)
+            self.assertEqual(text.count("the loss is"), 1, text)
 
     def test_counts_that_do_not_fit_are_refused(self):
         for mpi in launchers()[:1]:

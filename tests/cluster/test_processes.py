@@ -38,6 +38,18 @@ model:
 - flatten: {name: flat}
 - dense: {name: logits, units: 3}
 """, CLASSES, "[accuracy]", "  verify_every: 4"),
+    "synced": ("data: {train: image.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- conv2d: {name: conv, filters: 4, kernel_size: 3}
+- batch_normalization: {name: norm, sync: true}
+- relu: {name: act}
+- flatten: {name: flat}
+- dense: {name: hidden, units: 7}
+- batch_normalization: {name: own}
+- dropout: {name: drop, rate: 0.2}
+- batch_normalization: {name: again, sync: true}
+- dense: {name: logits, units: 3}
+""", CLASSES, "[accuracy]", "  verify_every: 4"),
     "lstm": ("data: {train: sequence.npy, labels: y.npy, validation: 0.2, batch: 16}", """
 model:
 - lstm: {name: memory, units: 6}
@@ -115,6 +127,44 @@ class Processes(Case):
     def test_convolution_with_batch_normalization(self):
         self.compare("cnn")
 
+    def test_batch_normalization_over_all_shards(self):
+        self.compare("synced")
+        self.assertIn("identical up to step 10 (10 steps compared)", run("", 0, "replay", "alone/synced", "--steps", "1..10", cwd=self.folder))
+        self.assertIn("the same up to step 10", run("", 0, "diff", f"{launchers()[0]}-2/synced", "alone/synced", cwd=self.folder))
+
+    def test_synced_batch_normalization_is_that_of_the_whole_batch(self):
+        """Of shards with 0, 1 and 2 examples: outputs and what comes back as numpy has them of the whole batch, and runs as with one
+        shard."""
+        self.write("synced")
+        more = ["--set", "model.5.batch_normalization.sync=true", "--set", "model.6.dropout.rate=0", "--set", "data.batch=13"]
+        for shards in (1, 8):
+            run("", 0, "train", "synced.yaml", "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}",
+                "--set", 'record=[{what: "*", every: 1 step, to: [npy]}]', *more, cwd=self.folder)
+
+        def first(name, shards=8):
+            return np.load(self.path(f"s{shards}", "synced", name + ".npy"))[0].astype(np.float64)
+        x, g = first("conv.output").reshape(-1, 4), first("norm.error").reshape(-1, 4)
+        n, mean, deviation = len(x), x.mean(0), np.sqrt(x.var(0) + 1e-3)
+        h = (x - mean) / deviation
+        back = (g - g.mean(0) - h * (g * h).mean(0)) / deviation
+        np.testing.assert_allclose(first("norm.output").reshape(-1, 4), h, atol=1e-6)
+        np.testing.assert_allclose(first("conv.error").reshape(-1, 4), back, atol=1e-6)
+        np.testing.assert_allclose(first("norm.gamma.gradient"), (g * h).sum(0), atol=1e-6)
+        np.testing.assert_allclose(first("norm.moving_mean"), 0.01 * mean, atol=1e-7)
+        np.testing.assert_allclose(first("norm.moving_variance"), 0.99 + 0.01 * x.var(0), atol=1e-6)
+        self.assertEqual(n, 13 * 16)
+        for name in ("norm.output", "again.output", "conv.kernel.gradient", "hidden.error", "again.moving_variance", "loss"):
+            np.testing.assert_allclose(first(name), first(name, 1), atol=1e-6, err_msg=name)
+
+    def test_synced_batch_normalization_of_masked_steps_is_refused(self):
+        experiment = self.write("transformer")
+        with open(self.path(experiment), encoding="utf-8") as file:
+            text = file.read().replace("layer_normalization: {name: norm}", "batch_normalization: {name: norm, sync: true}")
+        with open(self.path(experiment), "w", encoding="utf-8") as file:
+            file.write(text)
+        told = run(launchers()[0], 2, "train", experiment, "--quiet", cwd=self.folder, expect=1)
+        self.assertIn("layer 'norm': sync is not there for inputs with a mask", told)
+
     def test_lstm(self):
         self.compare("lstm")
 
@@ -139,5 +189,4 @@ class Processes(Case):
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TAPEDECK_ENVIRONMENT", "off")
     unittest.main()

@@ -21,6 +21,7 @@
  *     checkpoint.c  saving and resuming
  *     ring.c        older checkpoints, kept for replays
  *     shards.c      a batch cut into parts, and shared out among processes
+ *     lanes.c       parts that run in step: layers that compute over all of them
  *     gather.c      what is recorded of the parts
  *     group.c       what processes agree on
  *     flight.c      a few numbers of every step, for comparing when it is executed again
