@@ -78,6 +78,9 @@ td_status td__shards_choose(td_trainer *trainer, td_error *error) {
     if (shards->count > 1) {
         td__parallel_cut(PARTS, td__group_threads(trainer));
     }
+    if (shards->size > 1) {
+        td__batches_scatter(trainer->feed.training);
+    }
     return TD_OK;
 }
 
@@ -262,6 +265,17 @@ static td_status start_buckets(td__shards *s, td_error *error) {
     return TD_OK;
 }
 
+void td__shards_share_batches(td_trainer *trainer) {
+    const td__shards *s = &trainer->shards;
+    if (s->size > 1) {
+        td__batches_share(trainer->feed.training,
+                          &(td__batch_share){.first = s->first,
+                                             .end = s->first + s->own,
+                                             .parts = s->count,
+                                             .all_labels = td__trainer_writes(trainer)});
+    }
+}
+
 /* ---- Moving averages: each part begins with those of the step before --------------------------- */
 
 typedef enum averages_move { SAVE, RESTORE, FOLD, APPLY } averages_move;
@@ -353,6 +367,12 @@ static td_batch cut(const td__shards *s, const td_batch *batch) {
     return rows_at(batch, begin, end - begin);
 }
 
+/* One that this process has read. */
+static int64_t some_row(const td__shards *s, const td_batch *batch) {
+    int64_t begin = batch->count * s->first / s->count;
+    return begin < batch->count * (s->first + s->own) / s->count ? begin : 0;
+}
+
 /* Adds what the open pass measured. */
 static td_status measure_part(td_trainer *trainer, td__pass *pass, td_error *error) {
     td__shards *s = &trainer->shards;
@@ -426,7 +446,7 @@ static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *
     s->idle = s->part.count == 0;
     move_averages(trainer, RESTORE);
     if (s->idle && s->lanes) {
-        s->part = rows_at(batch, 0, 1);
+        s->part = rows_at(batch, some_row(s, batch), 1);
     } else if (s->idle) {
         fold(s, 0, s->total, NULL);
         fold_numbers(s, NULL);

@@ -94,6 +94,8 @@ void td__shards_release(td__shards *shards);
  * stops for that. */
 TD_NODISCARD td_status td__shards_compute(td_trainer *trainer, const td_batch *batch,
                                           td_error *error);
+/* From now on each process reads its part of every batch. */
+void td__shards_share_batches(td_trainer *trainer);
 /* td__validate, with batch i in part i modulo count. */
 TD_NODISCARD td_status td__shards_validate(td_trainer *trainer, td_error *error);
 

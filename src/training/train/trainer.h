@@ -374,7 +374,7 @@ void td__flight_take(td_trainer *trainer, bool updated);
 void td__flight_flush(td_trainer *trainer);
 void td__flight_close(td_trainer *trainer);
 uint64_t td__trainer_fingerprint(const td_trainer *trainer);
-uint64_t td__batch_fingerprint(const td_batch *batch);
+uint64_t td__batch_fingerprint(const td_trainer *trainer);
 
 /* run.c */
 /* Executes steps until `last` is done, or training is. Nothing but the deck, where there is one, is
