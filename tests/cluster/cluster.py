@@ -96,3 +96,4 @@ def digits(folder):
     np.save(os.path.join(folder, "words.npy"), random.integers(1, 9, (83, 5)).astype(np.float32))
     np.save(os.path.join(folder, "y.npy"), label.astype(np.int32))
     np.save(os.path.join(folder, "value.npy"), x.sum(1))
+    np.save(os.path.join(folder, "target.npy"), random.standard_normal((83, 9)).astype(np.float32))

@@ -29,7 +29,7 @@ model:
 - dense: {name: hidden, units: 9, activation: relu}
 - dropout: {name: drop, rate: 0.3}
 - dense: {name: logits, units: 3, kernel_l2: 0.01}
-""", CLASSES, "[accuracy, f1, auc, confusion_matrix]", "  clip_norm: 1"),
+""", CLASSES, "[accuracy, f1, auc, confusion_matrix]", "  clip_norm: 1\n  layer_losses: {hidden: {target: target.npy, weight: 0.3}}"),
     "cnn": ("data: {train: image.npy, labels: y.npy, validation: 0.2, batch: 16}", """
 model:
 - conv2d: {name: conv, filters: 4, kernel_size: 3}
@@ -176,16 +176,21 @@ class Processes(Case):
 
     def test_shards_add_up_to_the_whole_batch(self):
         """What no layer computes over the batch is what one shard has, but for rounding."""
-        experiment = self.write("two")
+        self.shards_add_up("two", "hidden.kernel.gradient", "hidden.output", "flat.error")
+        self.shards_add_up("dense", "hidden.kernel.gradient", "hidden.loss.error", "hidden.error", "--set", "model.1.dropout.rate=0")
+
+    def shards_add_up(self, name, *more):
+        names, more = more[:3], more[3:]
+        experiment = self.write(name)
         for shards in (1, 8):
-            run("", 0, "train", experiment, "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}", cwd=self.folder)
-        one, eight = (np.genfromtxt(self.path(f"s{n}", "two", "metrics.csv"), delimiter=",", names=True) for n in (1, 8))
+            run("", 0, "train", experiment, "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}", *more, cwd=self.folder)
+        one, eight = (np.genfromtxt(self.path(f"s{n}", name, "metrics.csv"), delimiter=",", names=True) for n in (1, 8))
         self.assertEqual(one.dtype.names, eight.dtype.names)
-        for name in one.dtype.names:
-            np.testing.assert_allclose(one[name], eight[name], rtol=2e-4, err_msg=name)
-        for name in ("hidden.kernel.gradient", "hidden.output", "flat.error"):
-            one, eight = (np.load(self.path(f"s{n}", "two", name + ".npy")) for n in (1, 8))
-            np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-5, err_msg=name)
+        for column in one.dtype.names:
+            np.testing.assert_allclose(one[column], eight[column], rtol=2e-4, err_msg=column)
+        for tensor in names:
+            one, eight = (np.load(self.path(f"s{n}", name, tensor + ".npy")) for n in (1, 8))
+            np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-5, err_msg=tensor)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,6 @@ td_status td__shards_choose(td_trainer *trainer, td_error *error) {
             (long long)shards->count, shards->size, shards->size == 1 ? "" : "es",
             (long long)trainer->feed.info->batch);
     }
-    if (shards->count > 1 && experiment->train.layer_loss_count) {
-        return td__experiment_problem(experiment, node, TD_UNSUPPORTED, error,
-                                      "train.layer_losses are for shards: 1");
-    }
     shards->own = shards->count / shards->size;
     shards->first = shards->own * shards->rank;
     experiment->train.shards = shards->count;
@@ -174,7 +170,8 @@ td_status td__shards_init(td_trainer *trainer, td_error *error) {
     if (s->count == 1 || status) {
         return status;
     }
-    s->number_count = AGREED + td__measure_size(&trainer->measures, &trainer->measures.shard);
+    s->measure_count = AGREED + td__measure_size(&trainer->measures, &trainer->measures.shard);
+    s->number_count = s->measure_count + trainer->layer_target_count;
     s->entry_count = trainer->signals.count;
     s->wanted = td__calloc(s->entry_count + 1, 1);
     s->gathered = td__calloc(s->entry_count + 1, sizeof *s->gathered);
@@ -241,7 +238,25 @@ void td__fold_doubles(double *const *levels, int64_t part, const double *values,
 
 /* The same of what a measure has saved; NULL: nothing. */
 static void fold_numbers(td__shards *s, const double *values) {
-    td__fold_doubles(s->numbers, s->at, values, s->number_count);
+    td__fold_doubles(s->numbers, s->at, values, s->measure_count);
+}
+
+void td__shards_add_target(td_trainer *trainer, size_t target, double loss) {
+    td__shards *s = &trainer->shards;
+    double *levels[TD__SHARD_LEVELS];
+    for (int i = 0; i < s->level_count; i++) {
+        levels[i] = s->numbers[i] + s->measure_count + target;
+    }
+    td__fold_doubles(levels, s->at, s->idle ? NULL : &loss, 1);
+}
+
+/* All numbers of a part that makes none. */
+static void fold_nothing(td_trainer *trainer) {
+    td__shards *s = &trainer->shards;
+    fold_numbers(s, NULL);
+    for (size_t i = 0; i < trainer->layer_target_count; i++) {
+        td__shards_add_target(trainer, i, 0);
+    }
 }
 
 static float *sum_of(const td__shards *s) {
@@ -378,7 +393,7 @@ static td_status measure_part(td_trainer *trainer, td__pass *pass, td_error *err
     td__shards *s = &trainer->shards;
     td__measures *measures = &trainer->measures;
     td_status status = td__measure_add(measures, &measures->shard, pass, error);
-    if (!status && td__measure_size(measures, &measures->shard) != s->number_count - AGREED) {
+    if (!status && td__measure_size(measures, &measures->shard) != s->measure_count - AGREED) {
         status = td_error_set(error, TD_BAD_SHAPE, "a metric cannot be added up over shards");
     }
     return status;
@@ -449,7 +464,7 @@ static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *
         s->part = rows_at(batch, some_row(s, batch), 1);
     } else if (s->idle) {
         fold(s, 0, s->total, NULL);
-        fold_numbers(s, NULL);
+        fold_nothing(trainer);
         return TD_OK;
     }
     pass->scale = s->share;
@@ -505,6 +520,13 @@ static td_status finish(td_trainer *trainer, const td_batch *batch, td_error *er
     s->loss_value = (float)*td__measure_read(measures, &measures->step);
     trainer->pass.batch = batch;
     trainer->pass.loss = s->loss;
+    for (size_t i = 0; trainer->pass.signals && i < trainer->layer_target_count; i++) {
+        td__layer_target *target = &trainer->layer_targets[i];
+        double loss = numbers_of(s)[s->measure_count + i];
+        if (td__layer_target_is_wanted(trainer, i)) {
+            td__record_number(trainer, target->entry, &target->mean, loss);
+        }
+    }
     for (size_t i = 0; i < s->sum_count; i++) {
         trainer->learner.gradients[i] = s->sums[i];
     }

@@ -67,9 +67,10 @@ typedef struct td__shards {
 
     /* Sums of losses and metrics, as td__measure_save writes them, behind AGREED numbers. */
     double *numbers[TD__SHARD_LEVELS], *part_numbers;
-    size_t number_count;
-    bool stop; /* some process is to stop */
-    bool torn; /* parameters are of the next step, numbers not yet */
+    size_t number_count,
+        measure_count; /* behind those of measures: the losses of layers' targets */
+    bool stop;         /* some process is to stop */
+    bool torn;         /* parameters are of the next step, numbers not yet */
 
     td_tensor *loss; /* of the whole batch */
     float loss_value;
@@ -96,6 +97,8 @@ TD_NODISCARD td_status td__shards_compute(td_trainer *trainer, const td_batch *b
                                           td_error *error);
 /* From now on each process reads its part of every batch. */
 void td__shards_share_batches(td_trainer *trainer);
+/* The loss of a layer's target, weighted with the share of the part under way. */
+void td__shards_add_target(td_trainer *trainer, size_t target, double loss);
 /* td__validate, with batch i in part i modulo count. */
 TD_NODISCARD td_status td__shards_validate(td_trainer *trainer, td_error *error);
 

@@ -70,9 +70,8 @@ typedef struct td__layer_target {
     float *rows;      /* the target of one batch */
     float *error;     /* likewise */
     size_t rows_room, error_room;
-    double weight;    /* in the training's loss; 0: only recorded */
-    td_tensor *truth; /* a head over rows */
-    bool every_step;  /* its mean over epochs is recorded, or a condition looks at it */
+    double weight;   /* in the training's loss; 0: only recorded */
+    bool every_step; /* its mean over epochs is recorded, or a condition looks at it */
     td__mean mean;
 } td__layer_target;
 
@@ -399,6 +398,8 @@ TD_NODISCARD td_status td__layer_target_add(td_trainer *trainer, size_t layer, c
                                             double weight, td_error *error);
 /* Records the layer's loss and its error if wanted; a td__pass_signals' layer_done. */
 void td__layer_target_record(void *trainer, size_t layer, const td_tensor *output);
+/* Whether the loss of a target, or its error, is recorded in this step. */
+bool td__layer_target_is_wanted(const td_trainer *trainer, size_t index);
 /* The loss with the layers' own; a td__pass's more_loss. */
 td_tensor *td__layer_target_loss(void *trainer, td_tape *tape, td_tensor *loss);
 void td__layer_targets_release(td_trainer *trainer);
