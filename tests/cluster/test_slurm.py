@@ -1,6 +1,7 @@
 """Under Slurm: the job of docs/cluster.md as it is written there, srun with PMIx and PMI2, and a job that is to end."""
 import os
 import re
+import subprocess
 import unittest
 
 import slurm
@@ -64,6 +65,10 @@ class Slurm(Case):
             self.cluster.run("srun", f"--mpi={kind}", "-n", str(processes), "tapedeck", "train", "experiment.yaml", "--quiet", "--out", kind,
                              cwd=self.folder)
             self.assertEqual(files(self.path(kind, "digits")), alone, kind)
+        told = subprocess.run(["srun", "-n", "2", "tapedeck", "train", "experiment.yaml"], cwd=self.folder, check=False, text=True,
+                              capture_output=True, env=self.cluster.environment)
+        self.assertNotEqual(told.returncode, 0)
+        self.assertIn("srun started 2 processes without MPI: --mpi=pmix is for OpenMPI", told.stderr)
         self.ended_early()
 
     def ended_early(self):
