@@ -187,7 +187,7 @@ static int run_init(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count == 0 && isatty(STDIN_FILENO)) {
+    if (count == 0) {
         return ask_all(&asked);
     }
     if (count < 1 || count > 2) {

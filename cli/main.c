@@ -11,12 +11,12 @@
 
 /* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
-    &command_demo,      &command_init,    &command_check,   &command_train,    &command_replay,
-    &command_runs,      &command_show,    &command_view,    &command_diagnose, &command_compare,
-    &command_diff,      &command_origin,  &command_report,  &command_tag,      &command_note,
-    &command_rename,    &command_rm,      &command_export,  &command_push,     &command_pull,
-    &command_sql,       &command_assert,  &command_mcp,     &command_predict,  &command_evaluate,
-    &command_gradients, &command_inspect, &command_weights, &command_list,
+    &command_demo,     &command_init,      &command_check,   &command_train,   &command_sweep,
+    &command_replay,   &command_runs,      &command_show,    &command_view,    &command_diagnose,
+    &command_compare,  &command_diff,      &command_origin,  &command_report,  &command_tag,
+    &command_note,     &command_rename,    &command_rm,      &command_export,  &command_push,
+    &command_pull,     &command_sql,       &command_assert,  &command_mcp,     &command_predict,
+    &command_evaluate, &command_gradients, &command_inspect, &command_weights, &command_list,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -39,7 +39,7 @@ static const char head[] = "tapedeck shows what happens inside a neural network 
 static const char tail[] =
     "\n"
     "  tapedeck COMMAND --help    all about a command, with examples\n"
-    "  tapedeck --version\n"
+    "  tapedeck --version, -V\n"
     "\n"
     "A first run:  tapedeck demo\n"
     "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 3 trained, and "
@@ -144,7 +144,7 @@ static int run_command(int count, char **arguments) {
     if (!strcmp(name, "--completion")) {
         return run_completion(count > 2 ? arguments[2] : NULL);
     }
-    if (!strcmp(name, "--version")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("tapedeck %s\n", td_version());
         return EXIT_GOOD;
     }

@@ -66,6 +66,23 @@ static const option *find_option(const option *options, size_t count, const char
     return NULL;
 }
 
+/* Short forms that every command with such an option has; the first that it has is meant. */
+static const struct {
+    char letter;
+    const char *name;
+} letters[] = {{'o', "to"}, {'o', "out"}, {'q', "quiet"}, {'j', "jobs"}};
+
+/* The option of "-o", whose name may be that letter. */
+static const option *find_letter(const option *options, size_t count, char letter) {
+    const option *found = find_option(options, count, &letter, 1);
+    for (size_t i = 0; !found && i < sizeof letters / sizeof *letters; i++) {
+        if (letters[i].letter == letter) {
+            found = find_option(options, count, letters[i].name, strlen(letters[i].name));
+        }
+    }
+    return found;
+}
+
 /* Options that users may expect, and the key that an experiment file has for each. */
 static const char *const settings[][2] = {
     {"epochs", "train.epochs"},
@@ -101,6 +118,10 @@ static void report_unknown_option(const command *cmd, const option *options, siz
         names[i] = options[i].name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
+    if (!length) { /* -x: the words below begin with two dashes */
+        misuse(cmd, "no option '%s'", argument);
+        return;
+    }
     const char *key = setting_of(options, count, word);
     if (key) {
         misuse(cmd, "no option '%s'; the experiment file has it: --set %s=%s", argument, key,
@@ -157,6 +178,8 @@ bool parse_options(const command *cmd, const option *options, size_t option_coun
         size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
         const option *taken = argument[1] == '-' && length > 2
                                   ? find_option(options, option_count, argument + 2, length - 2)
+                              : argument[1] != '-' && length == 2
+                                  ? find_letter(options, option_count, argument[1])
                                   : NULL;
         if (!taken) {
             const char *next =

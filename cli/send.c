@@ -14,7 +14,7 @@ static const char help[] =
     "has,\n"
     "least and greatest kept; of tensors and pictures, what a few megabytes hold.\n"
     "\n"
-    "  -o FILE, --to FILE    where to write it (default report.html)\n"
+    "  --to FILE, -o FILE    where to write it (default report.html)\n"
     "  --view VIEW           what it opens with: PAGE?KEY=VALUE&…, or what stands after # in "
     "the viewer's\n"
     "                        address\n"
@@ -40,12 +40,8 @@ static int run_send(int count, char **arguments) {
     const char *to = NULL, *view = NULL;
     bool force = false;
     const option table[] = {{.name = "to", .text = &to},
-                            {.name = "o", .text = &to},
                             {.name = "view", .text = &view},
                             {.name = "force", .flag = &force}};
-    for (int i = 0; i < count; i++) { /* the one short option there is */
-        arguments[i] = strcmp(arguments[i], "-o") == 0 ? "--o" : arguments[i];
-    }
     if (!parse_options(&command_report, table, sizeof table / sizeof *table, &count, arguments)) {
         return EXIT_USAGE;
     }

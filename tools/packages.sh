@@ -11,9 +11,10 @@ for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev li
     libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev"
 for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
-for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
+for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mkdocs-material mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
     iproute2 libmpich-dev libopenmpi-dev libpq-dev mpich munge openmpi-bin postgresql slurm-wlm binutils valgrind"
 for_interop="binutils python3 python3-dev python3-venv chromium chromium-driver"
+for_docs="chromium chromium-driver mkdocs-material python3"
 for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"
 for_release="$for_wheel debootstrap g++-aarch64-linux-gnu gcc-aarch64-linux-gnu qemu-user-static" # debootstrap: Ubuntu's address
 for_fuzz="clang libclang-rt-dev"
@@ -74,6 +75,7 @@ need_for() {
         need $for_build $for_interop
         need_npm
         ;;
+    docs) need $for_build $for_docs ;;
     wheel) need $for_build $for_wheel ;;
     release) need $for_build $for_release ;;
     fuzz) need $for_build $for_fuzz ;;
@@ -82,7 +84,7 @@ need_for() {
     format) need $for_format ;;
     lint) need $for_build $for_test $for_lint ;;
     all)
-        need $for_build $for_test $for_format $for_lint $for_interop $for_release $for_fuzz $for_bench $for_portability
+        need $for_build $for_test $for_format $for_lint $for_interop $for_docs $for_release $for_fuzz $for_bench $for_portability
         need_npm
         ;;
     esac

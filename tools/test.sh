@@ -23,6 +23,7 @@ test_the_rest() {
     else
         tally 0 1
     fi
+    check "the site of the documentation" check_site
     check "clang-format" check_format
     command_lint
 }

@@ -6,6 +6,7 @@ import { theme, BAD_TEXT } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
 import { chartChoice, chartMenu } from "./choices.js";
+import { Sight } from "./sight.js";
 import { drawMark, markAt, timeGestures } from "./time.js";
 
 const LEFT = 58,
@@ -57,18 +58,11 @@ export class Chart {
             this.brush = event.detail;
             this.drawOver();
         });
-        this.stop = time.on((kind) => {
-            if (kind === "hover" || kind === "step") {
-                this.drawOver();
-            }
-        });
-        this.observer = new ResizeObserver(() => this.redraw());
-        this.observer.observe(this.box);
+        this.sight = new Sight(this.box, time, { moved: () => this.drawOver(), resized: () => this.redraw() });
     }
 
     remove() {
-        this.stop();
-        this.observer.disconnect();
+        this.sight.remove();
     }
 
     set(lines) {
@@ -77,11 +71,11 @@ export class Chart {
     }
 
     get width() {
-        return this.box.clientWidth || 300;
+        return this.sight.width || 300;
     }
 
     get height() {
-        return this.box.clientHeight || 180;
+        return this.sight.height || 180;
     }
 
     // ---- Scales ----
@@ -224,7 +218,9 @@ export class Chart {
         }
         const r = this.scale;
         this.note.textContent =
-            (r.symmetric ? " symmetric log" : r.log ? " log" : "") + (r.outside ? " · values outside are cut off" : "");
+            (r.symmetric ? " symmetric log" : r.log ? " log" : "") +
+            (r.outside ? " · values outside are cut off" : "") +
+            (this.about ? ` · ${this.about}` : "");
         this.drawLegend();
     }
 
@@ -397,15 +393,19 @@ export class Chart {
                 node.textContent = "–";
                 return;
             }
-            const one = line.min[at] === line.max[at] || Number.isNaN(line.min[at]);
-            const text = one
-                ? short(line.mean[at])
-                : `${short(line.mean[at])} (${short(line.min[at])} … ${short(line.max[at])})`;
+            const one = line.min[at] === line.max[at] || Number.isNaN(line.min[at]),
+                ends = `${short(line.min[at])} … ${short(line.max[at])}`,
+                text = line.band ? ends : one ? short(line.mean[at]) : `${short(line.mean[at])} (${ends})`;
             // A statistic is of a tensor's finite values.
-            const partly = line.bad[at] > 0 && Number.isFinite(line.mean[at]);
-            node.textContent = partly ? `${text} and NaN or ∞` : text;
-            node.dataset.exact = exact(line.mean[at]);
-            node.title = `${node.dataset.exact}: click to copy`;
+            const partly = line.bad[at] > 0 && Number.isFinite(line.mean[at]),
+                said = line.band ? `${exact(line.min[at])} … ${exact(line.max[at])}` : exact(line.mean[at]),
+                shown = partly ? `${text} and NaN or ∞` : text;
+            if (node.dataset.exact === said && node.textContent === shown) {
+                return;
+            }
+            node.textContent = shown;
+            node.dataset.exact = said;
+            node.title = `${said}: click to copy`;
             node.classList.toggle("bad", line.bad[at] > 0);
         });
     }

@@ -45,6 +45,12 @@ export const categories = isDark() ? [...onDark] : [...onLight];
 // The same names, other shades, when the system changes between light and dark.
 darkness.addEventListener("change", () => categories.splice(0, 8, ...(isDark() ? onDark : onLight)));
 
+// Of line i of a chart: from the ninth on, lines are dashed.
+export function lineStyle(i) {
+    const dashes = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
+    return { colour: categories[i % 8], dash: dashes[Math.floor(i / 8) % dashes.length] };
+}
+
 export function css(scale, share) {
     const at = 3 * Math.max(0, Math.min(255, Math.round(share * 255)));
     return `rgb(${scale[at]},${scale[at + 1]},${scale[at + 2]})`;

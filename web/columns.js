@@ -171,13 +171,22 @@ export function findColumn(columns, name) {
     );
 }
 
+// Which settings people ask for first: numbers of the training rather than seeds, threads and paths.
+function curiosity(column, runs) {
+    const text = runs.map((run) => (run.loading || run.error ? undefined : column.of(run))).find((value) => value);
+    return /(^|\.)(seed|threads)$/.test(column.key) ? 1 : typeof text === "string" && text.includes("/") ? 2 : 0;
+}
+
 // What is there by itself: how it is, what is different, how well it went.
 export function defaultColumns(columns, runs) {
     const some = (column) => runs.some((run) => !run.loading && !run.error && column.of(run));
     const named = (...keys) => columns.filter((column) => keys.includes(column.key) && some(column));
     return [
         ...named("state", "verdict"),
-        ...columns.filter((column) => column.differs).slice(0, 3),
+        ...columns
+            .filter((column) => column.differs)
+            .sort((a, b) => curiosity(a, runs) - curiosity(b, runs))
+            .slice(0, 3),
         ...columns.filter((column) => column.kind === "metric" && column.key !== "learning_rate").slice(0, 4),
         ...named("step", "tags", "started"),
     ].map((column) => column.key);

@@ -3,9 +3,9 @@ import { choice, code, el, message, nameText, numeral, replace, thead } from "./
 import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
-import { fetchRun, fetchSeries, fetchComparison, fetchSettings, isReport } from "./source.js";
+import { fetchRun, fetchSeries, fetchComparison, fetchSettings } from "./source.js";
 import { link, set, value } from "./state.js";
-import { FORMS } from "./layers.js";
+import { FORMS, isMetric } from "./layers.js";
 
 function others(context) {
     const known = context.list().runs.filter((run) => run.id !== context.run.id && !run.loading && !run.error);
@@ -18,7 +18,7 @@ function others(context) {
 
 // What differs in the settings of any number of runs: "key: a → b" for two, a table for more.
 async function differing(runs) {
-    const known = isReport ? {} : (await fetchSettings()).runs,
+    const known = (await fetchSettings()).runs,
         of = (run, key) => known[run.id]?.[key] ?? "–",
         keys = [...new Set(runs.flatMap((run) => Object.keys(known[run.id] || {})))].filter(
             (key) => key !== "name" && runs.some((run) => of(run, key) !== of(runs[0], key)),
@@ -253,13 +253,13 @@ export const comparePage = {
         const common = run.signals
             .map((s) => [s, other.signals.find((o) => o.name === s.name)])
             .filter(([s, o]) => o && s.forms & o.forms & (FORMS.scalar | FORMS.stats))
-            .sort((a, b) => (b[0].forms & FORMS.scalar) - (a[0].forms & FORMS.scalar))
+            .sort((a, b) => isMetric(b[0]) - isMetric(a[0]))
             .slice(0, 24);
         const made = common.map(([signal, twin]) => ({
             signal,
             twin,
-            stat: signal.forms & FORMS.scalar ? "" : "norm",
-            chart: new Chart(time, { title: signal.name + (signal.forms & FORMS.scalar ? "" : " norm"), height: 150 }),
+            stat: isMetric(signal) ? "" : "norm",
+            chart: new Chart(time, { title: signal.name + (isMetric(signal) ? "" : " norm"), height: 150 }),
             apart: new Chart(time, {
                 title: `${signal.name} difference`,
                 heading: el("span", { class: "quiet" }, "difference"),

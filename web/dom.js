@@ -71,7 +71,8 @@ export function replace(node, ...children) {
 
 // A number: short, exact on hover, and in the colour of what is not finite where it is not.
 export function numeral(number, text) {
-    return el("span", { title: exact(number), class: isBad(number) ? "bad" : null }, text ?? short(number));
+    const said = exact(number);
+    return el("span", { title: said, "data-exact": said, class: isBad(number) ? "bad" : null }, text ?? short(number));
 }
 
 // A name that may be 10 kB long or turn the text around: shown in one line, by itself, in full on hover.

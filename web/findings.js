@@ -3,7 +3,7 @@ import { code, copy, el, message, nameText, numeral, replace } from "./dom.js";
 import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
-import { FORMS } from "./layers.js";
+import { FORMS, isMetric } from "./layers.js";
 import { fetchSeries } from "./source.js";
 import { link } from "./state.js";
 
@@ -44,7 +44,7 @@ function charts(context, finding) {
         "div",
         { class: "multiples" },
         [...new Set(usable)].slice(0, 2).map((signal) => {
-            const stat = signal.forms & FORMS.scalar ? "" : "norm",
+            const stat = isMetric(signal) ? "" : "norm",
                 title = stat ? `norm of ${signal.name}` : signal.name,
                 chart = new Chart(time, { title, height: 130 });
             context.onclose(() => chart.remove());

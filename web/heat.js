@@ -4,6 +4,7 @@ import { exact, isBad, short, tickText, whole } from "./format.js";
 import { theme, colouring, css, BAD } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
+import { Sight } from "./sight.js";
 import { drawMark, markAt, timeGestures } from "./time.js";
 
 const RIGHT = 10,
@@ -19,6 +20,7 @@ export class Heat {
         this.options = options;
         this.title = options.title;
         this.rows_ = [];
+        this.known = new WeakMap(); // a row as it was given: that row with what holds
         this.row = -1;
         this.canvas = el("canvas", { class: "base" });
         this.over = el("canvas", {
@@ -64,23 +66,24 @@ export class Heat {
             this.drawOver();
         });
         this.over.addEventListener("keydown", (event) => this.press(event));
-        this.stop = time.on((kind) => {
-            if (kind === "hover" || kind === "step") {
-                this.drawOver();
-            }
-        });
-        this.observer = new ResizeObserver(() => this.redraw());
-        this.observer.observe(this.scroll);
+        this.sight = new Sight(this.scroll, time, { moved: () => this.drawOver(), resized: () => this.redraw() });
     }
 
     remove() {
-        this.stop();
-        this.observer.disconnect();
+        this.sight.remove();
     }
 
     set(rows) {
-        this.rows_ = rows.map((row) => ({ ...row, ...held(row, this.time) }));
+        this.rows_ = rows.map((row) => this.heldRow(row));
         this.redraw();
+    }
+
+    // A long map comes in parts: the rows that were there are known.
+    heldRow(row) {
+        if (!this.known.has(row)) {
+            this.known.set(row, { ...row, ...held(row, this.time) });
+        }
+        return this.known.get(row);
     }
 
     click(step, event) {
@@ -112,7 +115,7 @@ export class Heat {
     // ---- Places ----
 
     get width() {
-        return this.scroll.clientWidth || 300;
+        return this.sight.width || 300;
     }
 
     get left() {

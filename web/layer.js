@@ -4,6 +4,7 @@ import { symlog, symlogTicks, ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
 import { Heat } from "./heat.js";
+import { Sight } from "./sight.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
 import { fetchSeries, fetchHistograms, fetchStats, fetchUnits, fetchTensor, fetchImage } from "./source.js";
@@ -12,7 +13,8 @@ import { FORMS, layerNames } from "./layers.js";
 import { gallery, pictureOf } from "./tensor.js";
 import { canReplay, literal, offer } from "./replay.js";
 
-const MOST_RIDGES = 16;
+const MOST_RIDGES = 16,
+    BINS = 96;
 
 // ---- Quantile bands --------------------------------------------------------------------------------------
 
@@ -23,10 +25,21 @@ class Bands extends Chart {
         const column = (q) => Float64Array.from(records, (record) => record.quantiles[q]);
         const x = Float64Array.from(records, (record) => this.time.toAxis(record.step)),
             none = new Float64Array(records.length);
+        // The legend says a band's ends; the line in it is the median's.
+        const band = (name, low, high) => ({
+            name,
+            band: true,
+            colour: categories[0],
+            x,
+            mean: column(3),
+            min: column(low),
+            max: column(high),
+            bad: none,
+        });
         this.set([
             { name: "median", colour: categories[0], x, mean: column(3), min: column(0), max: column(6), bad: none },
-            { name: "5 … 95 %", colour: categories[0], x, mean: column(3), min: column(1), max: column(5), bad: none },
-            { name: "25 … 75 %", colour: categories[0], x, mean: column(3), min: column(2), max: column(4), bad: none },
+            band("5 … 95 %", 1, 5),
+            band("25 … 75 %", 2, 4),
         ]);
     }
 }
@@ -90,14 +103,20 @@ class Ridges {
             el("figcaption", {}, el("span", {}, "distributions"), this.note, exportMenu(this)),
             this.box,
         );
-        this.observer = new ResizeObserver(() => this.draw(this.screen));
-        this.observer.observe(this.box);
-        this.stop = time.on((kind) => kind === "step" && this.draw(this.screen));
+        const redraw = () => this.draw(this.screen);
+        this.sight = new Sight(this.box, time, {
+            moved: () => (this.drawn === this.scrubbed() ? undefined : redraw()),
+            resized: redraw,
+        });
     }
 
     remove() {
-        this.observer.disconnect();
-        this.stop();
+        this.sight.remove();
+    }
+
+    // The record at or before the scrubbed step.
+    scrubbed() {
+        return this.records.reduce((best, record, i) => (record.step <= this.time.step ? i : best), 0);
     }
 
     // The latest sixteen of them, evenly over the run: more lie on top of each other.
@@ -105,6 +124,7 @@ class Ridges {
         const every = Math.max(1, (records.length - 1) / (MOST_RIDGES - 1));
         this.records = records.filter((record, i) => i === Math.round(Math.round(i / every) * every));
         this.axis = axisOf(this.records);
+        this.densities = this.records.map((record) => density(record, this.axis, BINS));
         this.note.textContent = this.axis.small
             ? "symmetric logarithmic; the scrubbed step is marked"
             : "the scrubbed step is marked";
@@ -112,12 +132,11 @@ class Ridges {
     }
 
     draw(surface) {
-        const width = this.box.clientWidth || 300,
+        const width = this.sight.width || 300,
             height = 240,
             page = theme(),
             left = 10,
-            bottom = 22,
-            count = 96;
+            bottom = 22;
         surface.begin(width, height);
         if (!this.records.length) {
             return;
@@ -127,17 +146,18 @@ class Ridges {
         for (const tick of this.axis.ticks(Math.max(3, Math.floor(plot / 90)))) {
             surface.text(x(tick), height - 9, tickText(tick), page.quiet, "center", 12);
         }
-        const scrubbed = this.records.reduce((best, record, i) => (record.step <= this.time.step ? i : best), 0);
-        const room = height - bottom - 60;
+        const scrubbed = this.scrubbed(),
+            room = height - bottom - 60;
+        this.drawn = scrubbed;
         this.records.forEach((record, i) => {
             const base = 58 + (room * (i + 1)) / this.records.length,
-                all = density(record, this.axis, count),
+                all = this.densities[i],
                 most = Math.max(...all) || 1,
                 points = [left, base],
                 own = i === scrubbed,
                 colour = own ? page.accent : css(scales.viridis, 0.1 + (0.6 * i) / this.records.length);
             all.forEach((number, k) =>
-                points.push(left + ((k + 0.5) / count) * plot, base - 54 * Math.sqrt(number / most)),
+                points.push(left + ((k + 0.5) / BINS) * plot, base - 54 * Math.sqrt(number / most)),
             );
             points.push(left + plot, base);
             surface.area(points, page.back, 1);
@@ -173,10 +193,8 @@ class Ridges {
 
 // ---- The histogram at the scrubbed step ------------------------------------------------------------------
 
-function drawHistogram(canvas, record) {
-    const screen = new Screen(canvas),
-        page = theme(),
-        width = canvas.parentElement.clientWidth || 320,
+function drawHistogram(screen, width, record) {
+    const page = theme(),
         height = 150;
     screen.begin(width, height);
     if (!record || !record.bins.length) {
@@ -243,21 +261,24 @@ function signalPanel(context, signal) {
             log: false,
         });
         const ridges = new Ridges(time, signal.name),
-            canvas = el("canvas", {}),
+            screen = new Screen(el("canvas", {})),
+            place = el("div", {}, screen.canvas),
             at = el("span", { class: "note" });
-        const now = el(
-            "figure",
-            { class: "chart" },
-            el("figcaption", {}, el("span", {}, "histogram"), at),
-            el("div", {}, canvas),
-        );
-        parts.push(bands, ridges, { element: now, remove: context.time.on((kind) => kind === "step" && pick()) });
-        let records = [];
+        const now = el("figure", { class: "chart" }, el("figcaption", {}, el("span", {}, "histogram"), at), place);
+        let records = [],
+            picked = null;
+        const draw = () => drawHistogram(screen, sight.width || 320, picked);
         const pick = () => {
             const record = records.reduce((best, r) => (r.step <= time.step ? r : best), records[0]);
+            if (record === picked) {
+                return;
+            }
+            picked = record;
             at.textContent = record ? `step ${whole(record.step)}, height is the root of the count` : "";
-            drawHistogram(canvas, record);
+            draw();
         };
+        const sight = new Sight(place, time, { moved: pick, resized: draw });
+        parts.push(bands, ridges, { element: now, remove: () => sight.remove() });
         loads.push(async () => {
             records = await fetchHistograms(run.id, signal.id, Math.floor(time.from), Math.ceil(time.to), 48, true);
             bands.setRecords(records);
@@ -349,7 +370,7 @@ async function slices(context, signal) {
     const kernel = signal.kind === "parameter" || signal.kind === "gradient" || signal.kind === "update",
         all = tensor.shape[axis];
     return [
-        gallery(tensor, kernel ? 44 : 64, String),
+        gallery(tensor, kernel ? 44 : tensor.slices > 16 ? 34 : 64, String),
         all > tensor.slices ? el("p", { class: "quiet" }, `${tensor.slices} of ${all}`) : "",
     ];
 }

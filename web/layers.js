@@ -1,6 +1,7 @@
 // A run at first sight: its metrics, and layers x time.
 import { el, replace, choice, toggle, message, nameText, recipe } from "./dom.js";
-import { categories } from "./colour.js";
+import { categories, lineStyle } from "./colour.js";
+import { boardPicker, boardsOf, chartsOf } from "./boards.js";
 import { Chart, lineOf, smoothed } from "./chart.js";
 import { Heat } from "./heat.js";
 import { pinned } from "./choices.js";
@@ -57,7 +58,9 @@ export function layerNames(run) {
             known.set(signal.layer, signal.order);
         }
     }
-    const seen = (wanted) => [...new Set(run.signals.filter((s) => s.layer && wanted(s)).map((s) => s.layer))];
+    // What a program printed, say, has a name with a dot, but is no layer.
+    const shown = run.signals.filter((s) => s.layer && s.forms & ~FORMS.text),
+        seen = (wanted) => [...new Set(shown.filter(wanted).map((s) => s.layer))];
     const ahead = seen((s) => forward.includes(s.kind)),
         back = seen((s) => !forward.includes(s.kind)).reverse();
     const order = back.length > ahead.length ? [...back, ...ahead] : [...ahead, ...back];
@@ -77,6 +80,11 @@ export function layerSignals(run, kind) {
 
 // ---- Metrics ---------------------------------------------------------------------------------------------
 
+// Of a tensor that was recorded as a scalar too the scalar is its mean: its statistics say more.
+export function isMetric(signal) {
+    return Boolean(signal.forms & FORMS.scalar) && !(signal.layer && signal.forms & FORMS.stats);
+}
+
 // Train and validation of a metric belong together: { title, signals }
 export function metricGroups(signals) {
     const groups = new Map();
@@ -87,44 +95,73 @@ export function metricGroups(signals) {
             .replace(/[_/.-](val|valid|validation|test|eval|train)$/, "");
         groups.set(base, [...(groups.get(base) || []), signal]);
     }
-    return [...groups].map(([title, members]) => ({ title, signals: members }));
+    return [...groups]
+        .map(([title, members]) => ({ title, signals: members }))
+        .sort((a, b) => standing(a.title) - standing(b.title));
+}
+
+// Losses first, then what else was logged, the learning rate, and last what the recorder notes about itself.
+export function standing(title) {
+    const own = /^(stale_gradients|training_mode|micro_batches|skipped_steps|local_seconds|system\..*)$/;
+    return own.test(title) ? 3 : /^(learning_rate|lr)$/.test(title) ? 2 : /(^|[^a-z])loss/i.test(title) ? 0 : 1;
 }
 
 export function isValidation(name) {
     return /^(val|valid|validation|test|eval)[_/.-]|[_/.-](val|valid|validation|test|eval)$/.test(name);
 }
 
-export function metricsPanel(context, filter) {
-    const { run, time } = context,
+// Whether a signal has a number, or statistics, at each of its steps.
+export function hasNumbers(signal) {
+    return Boolean(signal.forms & (FORMS.scalar | FORMS.stats | FORMS.histogram));
+}
+
+// Metrics whose name contains a text; those that are pinned first.
+export function metricsWith(run, text) {
+    const pins = pinned(),
+        rank = (group) => (pins.includes(group.title) ? pins.indexOf(group.title) : pins.length),
+        wanted = (text || "").toLowerCase();
+    return metricGroups(run.signals.filter((s) => s.name.toLowerCase().includes(wanted))).sort(
+        (a, b) => rank(a) - rank(b),
+    );
+}
+
+async function linesOf(context, group, points) {
+    const { run, time } = context;
+    const series = await Promise.all(
+        group.signals.map(async (signal) => {
+            const stat = isMetric(signal) ? "" : group.stat || "norm";
+            const [got] = await fetchSeries(
+                run.id,
+                [signal.id],
+                stat,
+                Math.floor(time.from),
+                Math.ceil(time.to),
+                points,
+            );
+            return got;
+        }),
+    );
+    return series.map((each, i) => {
+        const name = group.signals[i].name,
+            style = lineStyle(i);
+        const own = isValidation(name)
+            ? { colour: categories[1], dash: [5, 3] }
+            : { colour: i % 8 === 1 ? categories[2] : style.colour, dash: style.dash };
+        const line = lineOf(each, time, { name, ...(group.signals.length > 2 ? style : own) });
+        return { ...line, smooth: smoothed(line.mean, number("smooth", 0)) };
+    });
+}
+
+// groupsOf(): [{ title, signals, stat, all }], a chart each; all: how many signals there are.
+export function metricsPanel(context, groupsOf) {
+    const { time } = context,
         box = el("div", { class: "multiples" }),
         charts = new Map();
     const shown = el("p", { class: "quiet" });
     let most = 12;
     const load = async (entry) => {
-        const { chart, group } = entry,
-            ids = group.signals.map((s) => s.id);
-        const all = await fetchSeries(
-            run.id,
-            ids,
-            "",
-            Math.floor(time.from),
-            Math.ceil(time.to),
-            Math.max(200, Math.round(chart.width * 2)),
-        );
-        chart.set(
-            all.map((series, i) => {
-                const name = group.signals[i].name,
-                    line = lineOf(series, time, {
-                        name,
-                        colour: isValidation(name) ? categories[1] : categories[i ? i % 8 || 2 : 0],
-                    });
-                return {
-                    ...line,
-                    dash: isValidation(name) ? [5, 3] : null,
-                    smooth: smoothed(line.mean, number("smooth", 0)),
-                };
-            }),
-        );
+        const { chart, group } = entry;
+        chart.set(await linesOf(context, group, Math.max(200, Math.round(chart.width * 2))));
     };
     const watcher = new IntersectionObserver(
         (entries) => {
@@ -141,45 +178,41 @@ export function metricsPanel(context, filter) {
         },
         { rootMargin: "200px" },
     );
+    const more = (groups) => [
+        `${most} of ${groups.length} metrics. `,
+        el(
+            "button",
+            {
+                type: "button",
+                onclick: () => {
+                    most += 48;
+                    build();
+                },
+            },
+            "show more",
+        ),
+        " or search with /",
+    ];
     const build = () => {
-        const pins = pinned(),
-            rank = (group) => (pins.includes(group.title) ? pins.indexOf(group.title) : pins.length),
-            groups = metricGroups(
-                run.signals.filter((s) => !filter() || s.name.toLowerCase().includes(filter().toLowerCase())),
-            ).sort((a, b) => rank(a) - rank(b));
+        const groups = groupsOf();
         for (const [, { chart }] of charts) {
             chart.remove();
         }
         charts.clear();
+        watcher.disconnect();
         replace(
             box,
             groups.slice(0, most).map((group) => {
                 const chart = new Chart(time, { title: group.title, height: 150 });
+                if (group.all > group.signals.length) {
+                    chart.about = `the first ${group.signals.length} of ${group.all} signals`;
+                }
                 charts.set(chart.element, { chart, group, stale: true });
                 watcher.observe(chart.element);
                 return chart.element;
             }),
         );
-        replace(
-            shown,
-            groups.length > most
-                ? [
-                      `${most} of ${groups.length} metrics. `,
-                      el(
-                          "button",
-                          {
-                              type: "button",
-                              onclick: () => {
-                                  most += 48;
-                                  build();
-                              },
-                          },
-                          "show more",
-                      ),
-                      " or search with /",
-                  ]
-                : "",
-        );
+        replace(shown, groups.length > most ? more(groups) : "");
     };
     const reload = () => {
         for (const [, entry] of charts) {
@@ -320,15 +353,29 @@ export const layersPage = {
     name: "layers",
     title: "Layers",
     open(context) {
-        const find = () => value("find", "");
-        const metrics = metricsPanel(context, find),
+        const { run } = context,
+            find = () => value("find", ""),
+            absent = el("p", { class: "quiet" });
+        const groups = () => {
+            const board = boardsOf(run)[value("board")],
+                { groups: chosen, missing } = chartsOf(board || "", run.signals, hasNumbers);
+            replace(absent, missing.length ? `Nothing in this run for: ${missing.join("; ").slice(0, 400)}` : "");
+            return board === undefined || find() ? metricsWith(run, find()) : chosen;
+        };
+        const metrics = metricsPanel(context, groups),
             heat = heatPanel(context);
+        const suggestion = () =>
+            metricsWith(run, "")
+                .slice(0, 6)
+                .map((group) => group.signals.map((signal) => signal.name).join(", "))
+                .join("\n");
         const axis = el(
             "div",
             { class: "controls" },
             choice("over", context.time.axes(), context.time.axis, (name) => context.time.setAxis(name)),
             toggle("log x", context.time.log, (on) => context.time.setLog(on)),
             smoothing(() => metrics.reload()),
+            boardPicker(context, hasNumbers, suggestion, metrics.build),
         );
         replace(
             context.main,
@@ -353,7 +400,7 @@ export const layersPage = {
                       ),
                   )
                 : "",
-            heat.heat ? [heat.element, axis, metrics.element] : [axis, metrics.element, heat.element],
+            heat.heat ? [heat.element, axis, metrics.element, absent] : [axis, metrics.element, absent, heat.element],
         );
         context.onrange(() => {
             metrics.reload();

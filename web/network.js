@@ -1,6 +1,6 @@
 // The network: layers as boxes from input to output, coloured by a statistic at the scrubbed step.
 import { el, svg, replace, choice, code, message, nameText, toggle } from "./dom.js";
-import { isBad, short, whole } from "./format.js";
+import { exact, isBad, short, whole } from "./format.js";
 import { colouring, css, BAD_TEXT, theme } from "./colour.js";
 import { fetchHeat } from "./source.js";
 import { go, set, value } from "./state.js";
@@ -372,6 +372,7 @@ export const networkPage = {
                 number.textContent = at
                     ? short(at.value) + (at.bad > 0 && !isBad(at.value) ? " and NaN or ∞" : "")
                     : "";
+                number.setAttribute("data-exact", at ? exact(at.value) : "");
             }
         };
         const load = async () => {
@@ -402,8 +403,10 @@ export const networkPage = {
             const all = rows.flatMap((row) => Array.from(row.values).filter(Number.isFinite)),
                 positive = all.filter((v) => v > 0);
             colours = all.length ? colouring(least(all), most(all), positive.length ? least(positive) : 0) : null;
+            const each = Math.ceil((time.last - time.first + 1) / columns),
+                of = each > 1 ? `, of each ${whole(each)} steps the value of greatest magnitude` : "";
             key.textContent = colours
-                ? `colour and bar: ${value("stat", "norm")}, from ${short(colours.low)} to ${short(colours.high)}${colours.kind === "log" ? ", logarithmic" : ""}. Press play and see it travel.`
+                ? `colour and bar: ${value("stat", "norm")}${of}, from ${short(colours.low)} to ${short(colours.high)}${colours.kind === "log" ? ", logarithmic" : ""}. Press play and see it travel.`
                 : "";
             paint();
         };

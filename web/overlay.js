@@ -1,16 +1,16 @@
 // Metrics of several runs over each other: a line for each run, or for each group of runs its mean and the band of
 // all of them.
 import { choice, el, replace, toggle } from "./dom.js";
-import { categories } from "./colour.js";
+import { lineStyle } from "./colour.js";
 import { Chart, smoothed } from "./chart.js";
 import { Time } from "./time.js";
+import { pinned } from "./choices.js";
 import { fetchRun, fetchSeries, fetchSteps } from "./source.js";
 import { link, number, set, value } from "./state.js";
-import { isValidation, metricGroups, smoothing } from "./layers.js";
+import { isValidation, metricGroups, smoothing, standing } from "./layers.js";
 
 const MOST_RUNS = 200,
-    MOST_CHARTS = 24,
-    DASHES = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
+    MOST_CHARTS = 24;
 
 // The runs' own axes: a step is an epoch or a time in each of them.
 class OverlayTime extends Time {
@@ -21,11 +21,6 @@ class OverlayTime extends Time {
     fromAxis(place) {
         return place;
     }
-}
-
-// Runs that are over nobody are few colours apart: from the ninth on, lines are dashed.
-export function lineStyle(i) {
-    return { colour: categories[i % 8], dash: DASHES[Math.floor(i / 8) % DASHES.length] };
 }
 
 // The value of a line at a place between its points; NaN outside.
@@ -116,7 +111,10 @@ export async function overlay(context, box, groups) {
             ),
         ),
     );
-    const charts = [...names].slice(0, MOST_CHARTS).map(([title, members]) => {
+    const pins = pinned(),
+        place = ([title]) => (pins.includes(title) ? pins.indexOf(title) : pins.length),
+        ordered = [...names].sort((a, b) => place(a) - place(b) || standing(a[0]) - standing(b[0]));
+    const charts = ordered.slice(0, MOST_CHARTS).map(([title, members]) => {
         const chart = new Chart(time, { title, height: 190, timeless: true, onclick: () => {} });
         return { chart, members };
     });

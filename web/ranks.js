@@ -2,7 +2,7 @@
 import { el, replace, choice, message, nameText, thead } from "./dom.js";
 import { whole } from "./format.js";
 import { Heat } from "./heat.js";
-import { FORMS, statistics } from "./layers.js";
+import { FORMS, isMetric, metricsWith, statistics } from "./layers.js";
 import { fetchRanks, isReport } from "./source.js";
 import { set, value, number } from "./state.js";
 
@@ -89,7 +89,8 @@ export const ranksPage = {
             return undefined;
         }
         const signals = run.signals.filter((signal) => signal.forms & (FORMS.scalar | FORMS.stats));
-        const chosen = () => signals.find((signal) => signal.id === number("signal", signals[0]?.id ?? TIME));
+        const main = metricsWith(run, "")[0]?.signals[0] ?? signals[0],
+            chosen = () => signals.find((signal) => signal.id === number("signal", main?.id ?? TIME));
         const heat = new Heat(time, {
             title: "ranks × time",
             label: "",
@@ -102,7 +103,7 @@ export const ranksPage = {
         const load = async () => {
             const mine = ++turn,
                 signal = chosen(),
-                stat = signal && !(signal.forms & FORMS.scalar) ? value("stat", "norm") : "",
+                stat = signal && !isMetric(signal) ? value("stat", "norm") : "",
                 label = signal ? signal.name + (stat ? ` ${stat}` : "") : "seconds from step to step";
             const from = Math.floor(time.from),
                 to = Math.ceil(time.to),
@@ -138,7 +139,7 @@ export const ranksPage = {
                         load().catch(context.fail);
                     },
                 ),
-                chosen() && !(chosen().forms & FORMS.scalar)
+                chosen() && !isMetric(chosen())
                     ? choice("show", statistics, value("stat", "norm"), (name) => {
                           set({ stat: name });
                           load().catch(context.fail);

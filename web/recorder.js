@@ -4,7 +4,7 @@ import { whole, bytes, duration } from "./format.js";
 import { fetchFiles } from "./source.js";
 import { categories } from "./colour.js";
 import { Chart } from "./chart.js";
-import { metricsPanel } from "./layers.js";
+import { metricsPanel, metricsWith } from "./layers.js";
 
 function facts(entries) {
     return el(
@@ -23,7 +23,9 @@ function facts(entries) {
 function loadSection(context) {
     const { run, time } = context,
         chart = new Chart(time, { title: "seconds", heading: el("strong", {}, "time of a step"), height: 150 }),
-        system = run.signals.some((s) => s.name.startsWith("system.")) ? metricsPanel(context, () => "system.") : null;
+        system = run.signals.some((s) => s.name.startsWith("system."))
+            ? metricsPanel(context, () => metricsWith(run, "system."))
+            : null;
     const draw = () => {
         const { step, time: clock } = context.table,
             count = Math.max(0, step.length - 1),
@@ -78,7 +80,9 @@ export const recorderPage = {
                 : facts([
                       [
                           "of the training's time",
-                          `${((100 * cost) / steps).toPrecision(3)} % (${duration(cost)} of ${duration(steps)})`,
+                          steps > 0
+                              ? `${((100 * cost) / steps).toPrecision(3)} % (${duration(cost)} of ${duration(steps)})`
+                              : "no step was made",
                       ],
                       ["waiting for room", duration(n("wait_seconds"))],
                       ["the writer thread", duration(n("writer_seconds"))],
@@ -140,7 +144,7 @@ export const recorderPage = {
             { "aria-label": "experiment" },
             el("h2", {}, "What ran"),
             facts([
-                ["folder", run.folder],
+                ["run", run.folder],
                 ["started", notes.started],
                 ["ended", notes.ended],
                 ["version", notes.version],
@@ -158,7 +162,7 @@ export const recorderPage = {
         const load = loadSection(context),
             known = (run.events_ || []).length;
         context.onnews(() => (run.events_.length === known ? undefined : context.again()));
-        replace(context.main, el("div", { class: "columns wide" }, own, events, files, settings), load.element);
+        replace(context.main, el("div", { class: "newspaper" }, own, events, files, settings, load.element));
         load.draw();
         const list = await fetchFiles(run.id),
             sorted = list.files.sort((a, b) => b.bytes - a.bytes);

@@ -1,13 +1,13 @@
 // All runs: how they are doing, what differs between them, and the metrics of those that are picked over each other.
 import { choice, code, dialog, el, message, nameText, numeral, replace, toggle } from "./dom.js";
 import { whole } from "./format.js";
-import { theme } from "./colour.js";
+import { lineStyle, theme } from "./colour.js";
 import { Screen } from "./surface.js";
-import { fetchSettings, isReport, saveRemark } from "./source.js";
+import { fetchSettings, saveRemark } from "./source.js";
 import { link, set, value } from "./state.js";
 import { filterOf } from "./filter.js";
 import { columnsOf, defaultColumns, findColumn, markDiffering, shortNames, sortedBy } from "./columns.js";
-import { lineStyle, overlay } from "./overlay.js";
+import { overlay } from "./overlay.js";
 import { drawSweep } from "./sweep.js";
 import { branchTree } from "./branches.js";
 
@@ -516,7 +516,7 @@ export const runsPage = {
             }
         };
         const readSettings = async () => {
-            settings = isReport ? {} : (await fetchSettings()).runs;
+            settings = (await fetchSettings()).runs;
         };
         replace(context.main, empty, panes);
         context.onclose(() => {

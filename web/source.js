@@ -103,9 +103,16 @@ export function fetchRuns() {
     return json("runs");
 }
 
-// { runs: { run id: { "train.epochs": "3", … } } }
-export function fetchSettings() {
-    return json("settings");
+// { runs: { run id: { "train.epochs": "3", … } } }; of a report with very many runs, none.
+export async function fetchSettings() {
+    try {
+        return await json("settings");
+    } catch (error) {
+        if (isReport && error instanceof Missing) {
+            return { runs: {} };
+        }
+        throw error;
+    }
 }
 
 // Keeps tags, notes, a star or the archive's mark in the run; the viewer needs --write.

@@ -254,6 +254,7 @@ function markButtons(time) {
             "aria-label": mark.text,
             onclick: () => time.scrub(mark.step, true),
         });
+        button.style.background = mark.colour;
         button.style.left = `${(100 * (mark.step - time.first)) / span}%`;
         return button;
     });

@@ -74,7 +74,8 @@ TD_API uint32_t td_form_find(const char *name);
     X(LABEL, "label")                                                                              \
     X(PREDICTION, "prediction")                                                                    \
     X(TEXT, "text")                                                                                \
-    X(SYSTEM, "system") /* load of the machine: system.cpu, … */
+    X(SYSTEM, "system")   /* load of the machine: system.cpu, … */                               \
+    X(DERIVED, "derived") /* computed on request: td_track */
 
 typedef enum td_signal_kind {
 #define TD_SIGNAL_KIND_MEMBER(name, text) TD_SIGNAL_##name,
@@ -366,7 +367,8 @@ typedef struct td_steps {
 typedef struct td_track {
     size_t size;      /* sizeof(td_track); td_deck_track fills it in */
     const char *what; /* names and globs (* ? [a-z]), separated by commas; \ takes the next
-                       * character as it is; default "*" */
+                       * character as it is; default "*". Signals of the kind TD_SIGNAL_DERIVED
+                       * only where the pattern names their last word: "*.stable_rank" */
     int64_t every;    /* steps: N, 2N, …; from .start when that is given; default 1, if neither
                        * .every_epochs nor .at is given */
     int64_t every_epochs; /* the last step of epochs N, 2N, … */

@@ -18,6 +18,7 @@
  *   replay.h      executing recorded steps again: replay, origin, diff, branches
  *   run.h         reading back what was recorded
  *   sql.h         queries over runs
+ *   sweep.h       one experiment with many settings
  *   diagnose.h    what is wrong with a training
  *   view.h        the viewer
  *
@@ -42,6 +43,7 @@
 #include "tapedeck/sql.h"
 #include "tapedeck/stats.h"
 #include "tapedeck/suggest.h"
+#include "tapedeck/sweep.h"
 #include "tapedeck/tape.h"
 #include "tapedeck/tensor.h"
 #include "tapedeck/train.h"

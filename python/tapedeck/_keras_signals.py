@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy
 
+from ._keras_optimizer import moments_of, words_of
 from .deck import Deck
 
 try:
@@ -131,6 +132,8 @@ class Signals:
                 self.variables[full] = variable
                 for suffix, kind in (("", "parameter"), (".gradient", "gradient"), (".update", "update")):
                     native.signal(full + suffix, kind=kind, layer=name, parameter=parameter, order=order)
+                for word in words_of(getattr(self.network, "optimizer", None)):
+                    native.signal(f"{full}.{word}", kind="derived", layer=name, parameter=parameter, order=order)
 
     def note_facts(self, optimizer: Any = None) -> None:
         deck, model = self.deck, self.network
@@ -182,7 +185,9 @@ class Signals:
     def values_before(self, value_of: Callable[[Any], Any]) -> dict[str, numpy.ndarray]:
         """Copies of the parameters whose updates are wanted."""
         wants = self.deck._native.wants
-        return {name: numpy.array(value_of(v)) for name, v in self.variables.items() if wants(f"{name}.update")}
+        ratio = "update_ratio" in words_of(getattr(self.network, "optimizer", None))
+        return {name: numpy.array(value_of(v)) for name, v in self.variables.items()
+                if wants(f"{name}.update") or (ratio and wants(f"{name}.update_ratio"))}
 
     def put(self, captured: dict[str, Any]) -> None:
         """Records outputs, errors and gradients, and the loss."""
@@ -204,7 +209,26 @@ class Signals:
                 value = value_of(variable)
                 self.record(name, value)
                 if name in before:
-                    self.record(f"{name}.update", numpy.asarray(value) - before[name])
+                    update = numpy.asarray(value) - before[name]
+                    self.record(f"{name}.update", update)
+                    self._put_ratio(name, update, value)
+        self._put_moments(value_of)
+
+    def _put_ratio(self, name: str, update: numpy.ndarray, value: Any) -> None:
+        if not words_of(getattr(self.network, "optimizer", None)) or not self.deck._native.wants(f"{name}.update_ratio"):
+            return
+        size = numpy.linalg.norm(numpy.asarray(value, dtype="float64"))
+        if size > 0:
+            self.deck._native.scalar(f"{name}.update_ratio", float(numpy.linalg.norm(update.astype("float64")) / size))
+
+    def _put_moments(self, value_of: Callable[[Any], Any]) -> None:
+        optimizer = getattr(self.network, "optimizer", None)
+        words = [word for word in words_of(optimizer) if word != "update_ratio"]
+        for name, variable in self.variables.items():
+            if any(self.deck._native.wants(f"{name}.{word}") for word in words):
+                for word, moment in moments_of(optimizer, variable):
+                    if self.deck._native.wants(f"{name}.{word}"):
+                        self.record(f"{name}.{word}", value_of(moment))
 
     # ---- a part of the deck ---------------------------------------------------------------------
 

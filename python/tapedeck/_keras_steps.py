@@ -299,6 +299,8 @@ class JaxStep(Step):
 
     def _set_values(self, state: Any) -> None:
         self.values = {id(variable): value for variable, value in zip(self.variables, state[0])}
+        if len(state) > 2 and self.model.optimizer is not None:
+            self.values |= {id(variable): value for variable, value in zip(self.model.optimizer.variables, state[2])}
 
     def run(self, ahead: int, state: Any, iterator: Any, next_step: Callable) -> Any:
         model = self.model

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from . import _tensors
+from ._torch_optimizer import OptimizerState
 from .deck import Deck
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # other types have memory of their own kind
@@ -39,15 +40,18 @@ def _inside(optimizer: Any) -> Any:
 class Parameter:
     """A parameter, or a half of a complex one."""
 
-    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before")
+    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before", "layer", "parameter", "order",
+                 "placement")
 
-    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any) -> None:
+    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any, layer: str,
+                 parameter: str, order: int, placement: str | None) -> None:
         self.tensor = tensor
         self.pick = pick
         self.name = name
         self.value = value
         self.gradient = gradient
         self.update = update
+        self.layer, self.parameter, self.order, self.placement = layer, parameter, order, placement
         self.is_plain = pick is None and type(tensor) in PLAIN and tensor.dtype in _COMMON
         self.before: torch.Tensor | None = None
 
@@ -152,6 +156,7 @@ class Updates:
         self.size = -1
         self.mine: list[Parameter] = []
         self.names: list[str] = []
+        self.state = OptimizerState(watcher, optimizer)
         self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
 
     def parameters(self) -> list[Parameter]:
@@ -186,6 +191,7 @@ class Updates:
         closure = arguments[1] if len(arguments) > 1 else named.get("closure")
         if closure is None:
             watcher.guard("gradients", watcher.put_gradients, self.parameters())
+            watcher.guard("optimizer", self.state.before)
             return None
         evaluations = 0
 
@@ -196,6 +202,7 @@ class Updates:
             evaluations += 1
             if evaluations == 1:
                 watcher.guard("gradients", watcher.put_gradients, self.parameters())
+                watcher.guard("optimizer", self.state.before)
             return loss
 
         if len(arguments) > 1:

@@ -99,7 +99,7 @@ class Watcher(Recording):
             tensor, pick, name,
             self.declare(name, kind="parameter", **common),
             self.declare(f"{name}.gradient", kind="gradient", **common),
-            self.declare(f"{name}.update", kind="update", **common),
+            self.declare(f"{name}.update", kind="update", **common), **common,
         ))
 
     def _declare_local(self) -> None:
@@ -269,8 +269,9 @@ class Watcher(Recording):
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def _remember(self, parameters: list[Parameter]) -> None:
-        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
+    def _remember(self, parameters: list[Parameter], updates: Updates | None = None) -> None:
+        ratios = updates.state.wanted_ratios() if updates is not None else set()
+        wanted = [p for p in parameters if (p.update.wants() or id(p) in ratios) and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
         if wanted:
             with torch.no_grad():
                 copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
@@ -286,7 +287,9 @@ class Watcher(Recording):
         self.put_all([p.value for p in parameters],
                       [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
 
-    def _put_parameters(self, parameters: list[Parameter]) -> None:
+    def _put_parameters(self, parameters: list[Parameter]) -> dict[int, torch.Tensor]:
+        """Returns the updates that were computed, by the parameter's id."""
+        found: dict[int, torch.Tensor] = {}
         self._put_values(parameters)
         changed = [p for p in parameters if p.before is not None]
         if changed:
@@ -294,8 +297,10 @@ class Watcher(Recording):
                 updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
                                              [p.before for p in changed])
             self.put_all([p.update for p in changed], list(updates))
+            found = {id(p): update for p, update in zip(changed, updates)}
         for p in changed:
             p.before = None
+        return found
 
     @property
     def is_due(self) -> bool:
@@ -319,13 +324,14 @@ class Watcher(Recording):
                 self.note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
             self.scalar("training_mode", float(self.model.training))
             self.scalar("micro_batches", float(self.passes))
-            self._remember(updates.parameters())
+            self._remember(updates.parameters(), updates)
 
     def after_update(self, updates: Updates) -> None:
         clock = self.clock
         self.scaler.settle()
         if updates.records:
-            self._put_parameters(updates.parameters())
+            found = self._put_parameters(updates.parameters())
+            self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
         clock.see_step(id(updates))

@@ -176,7 +176,12 @@ class Init(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("label 'buys'", done.stdout)
         self.assertTrue(os.path.exists(self.path("asked.yaml")))
-        self.assertIn("expected DATA", self.init(status=2).stderr)
+        for answers, status, text in (("people.csv\n\npiped.yaml\n", 0, "label 'buys'"), ("", 2, "no data was named"),
+                                      ("people.csv\n", 2, "nothing was written")):
+            done = subprocess.run([PROGRAM, "init"], cwd=self.path(), input=answers, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, status)
+            self.assertIn(text, done.stdout + done.stderr)
+        self.assertTrue(os.path.exists(self.path("piped.yaml")))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs every block of README.md, docs/*.md and examples/*/README.md, and compares what is printed with what is shown.
+"""Runs every block of README.md, the pages below docs/ and examples/*/README.md, and compares what is printed with what is shown.
 
 A block's language decides what happens to it:
 
@@ -22,6 +22,7 @@ Comments that a reader of the page does not see direct the test of the next bloc
     <!-- test: set KEY=VALUE … -->  what a yaml block leaves out, in the words of `--set`
     <!-- test: interop -->          needs PyTorch or Keras: run by tests/interop/test_docs.py
     <!-- test: context CODE -->     what precedes a python block, or the c blocks from here on: imports, declarations
+    <!-- test: session -->         one interpreter runs the python blocks from here on; else each block runs those before it again
     <!-- test: not run: WHY -->     only where no test can
 
 A page of docs/ is run in a folder that has examples/ and the runs `demo` and `demo-2` (the demo with seeds 7 and 8);
@@ -56,6 +57,19 @@ VOLATILE = (
 )
 
 
+# An interpreter that runs the files whose names it is sent, all with the same variables.
+SESSION = """
+import sys, traceback
+variables = {"__name__": "__main__"}
+for path in iter(sys.stdin.readline, ""):
+    try:
+        exec(compile(open(path.strip()).read(), path.strip(), "exec"), variables)
+    except BaseException:
+        print("\\0failed", traceback.format_exc())
+    print("\\0", flush=True)
+"""
+
+
 class Block:
     def __init__(self, language, text, line):
         self.language, self.text, self.line = language, text, line
@@ -81,7 +95,8 @@ def blocks(text):
 def pages():
     """Every page, as a path below the source folder."""
     found = ["README.md"]
-    found += ["docs/" + name for name in os.listdir(os.path.join(SOURCE, "docs")) if name.endswith(".md")]
+    for folder, _, names in os.walk(os.path.join(SOURCE, "docs")):
+        found += [os.path.relpath(os.path.join(folder, name), SOURCE) for name in names if name.endswith(".md")]
     for name in os.listdir(os.path.join(SOURCE, "examples")):
         if os.path.exists(os.path.join(SOURCE, "examples", name, "README.md")):
             found.append(f"examples/{name}/README.md")
@@ -113,6 +128,7 @@ class Page:
         self.base = "examples/demo/demo.yaml"
         self.context = ""
         self.printed = ""  # by the block before
+        self.session = None  # the interpreter of a page that keeps one
         self.problems = []
         with open(os.path.join(SOURCE, name), encoding="utf-8") as file:
             self.text = file.read()
@@ -137,6 +153,8 @@ class Page:
         """Returns the page's problems, a sentence each."""
         for block in blocks(self.text):
             self.take(block)
+        if self.session:
+            self.session.communicate()
         return self.problems
 
     def take(self, block):
@@ -205,6 +223,9 @@ class Page:
             self.problem(block, f"exits with {done.returncode}\n{done.stdout}{done.stderr}")
 
     def run_python(self, block):
+        if self.session or block.direction("session") is not None:
+            self.run_in_session(block)
+            return
         with open(os.path.join(self.folder, ".block.py"), "a+", encoding="utf-8") as file:
             file.seek(0)
             before = file.read()
@@ -214,6 +235,25 @@ class Page:
         self.printed = done.stdout.rpartition("\0\n")[2]
         if done.returncode:
             self.problem(block, f"fails:\n{done.stderr}")
+
+    def run_in_session(self, block):
+        if not self.session:
+            self.session = subprocess.Popen([sys.executable, "-W", "ignore", "-c", SESSION], cwd=self.folder, env=self.environment(), text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with open(os.path.join(self.folder, f".block-{block.line}.py"), "w", encoding="utf-8") as file:
+            file.write((block.direction("context") or "") + "\n" + block.text)
+        self.session.stdin.write(file.name + "\n")
+        self.session.stdin.flush()
+        self.printed = ""
+        while not self.printed.endswith("\0\n"):
+            line = self.session.stdout.readline()
+            if not line:
+                self.problem(block, "the interpreter died")
+                return
+            self.printed += line
+        self.printed, _, failure = self.printed[:-2].partition("\0failed")
+        if failure:
+            self.problem(block, f"fails:{failure}")
 
     def run_text_output(self, block):
         if not matches(block.text.splitlines(), self.printed.splitlines()):

@@ -5,6 +5,9 @@
  *   types      a tensor of each element type, with values that its neighbours would read otherwise
  *   odd        numbers that are easily shown as something else: NaN and infinite metrics and predictions, dead
  *              units, tensors that are mostly zero, slices of very different size, records far apart
+ *   empty      nothing: it was opened and closed
+ *   rank       one process of a training of several, which the variables RANK and WORLD_SIZE name: numbers that
+ *              differ from rank to rank, NaN on rank 1
  *   grow       a step every few milliseconds, with tensors, predictions and triggers, until it is killed */
 #include "tapedeck/deck.h"
 
@@ -145,6 +148,23 @@ static void odd(td_deck *deck) {
     }
 }
 
+static void empty(td_deck *deck) {
+    (void)deck;
+}
+
+/* Which of the processes this is, too, is a number of its records. */
+static void several(td_deck *deck) {
+    td_rank rank = {.size = sizeof rank};
+    char text[TD_RANK_TEXT_SIZE];
+    double own = td_rank_detect(&rank, text) ? (double)rank.rank : 0;
+    for (int64_t step = 1; step <= 12; step++) {
+        bool lost = rank.rank == 1 && step > 8;
+        (void)td_deck_scalar(deck, "loss", lost ? (double)NAN : 1 / (double)step + own);
+        record(deck, "first.output", (float)(1 + own), step);
+        (void)td_deck_step(deck, 1, step);
+    }
+}
+
 enum { GROW_EVERY = 40 };
 
 /* Every GROW_EVERY steps a tensor, predictions and a trigger. */
@@ -174,10 +194,14 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*record)(td_deck *deck);
-    } kinds[] = {{"hostile", hostile}, {"many", many}, {"layers", layers},
-                 {"types", types},     {"odd", odd},   {"grow", grow}};
+    } kinds[] = {{"hostile", hostile}, {"many", many}, {"layers", layers}, {"types", types},
+                 {"odd", odd},         {"grow", grow}, {"empty", empty},   {"rank", several}};
     td_error error = {0};
-    td_deck *deck = count == 3 ? td_deck_open(arguments[1], &error) : NULL;
+    td_rank rank = {.size = sizeof rank};
+    char text[TD_RANK_TEXT_SIZE];
+    td_deck_options options = {.size = sizeof options,
+                               .rank = td_rank_detect(&rank, text) ? &rank : NULL};
+    td_deck *deck = count == 3 ? td_deck_open_with(arguments[1], &options, &error) : NULL;
     if (!deck) {
         (void)fprintf(stderr, "view_record: %s\n", error.text);
         return 1;

@@ -184,6 +184,40 @@ class Use(unittest.TestCase):
         asked = self.browser.run("return performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/') && e.name.includes(arguments[0])).map((e) => e.name.replace(/.*api/, ''))", self.ids["demo1"])
         self.assertLessEqual(len(asked), 10, asked)
 
+    def layouts(self):
+        return {each["name"]: each["value"] for each in self.browser.devtools("Performance.getMetrics")["metrics"]}["LayoutCount"]
+
+    def test_a_scrub_lays_the_page_out_once(self):
+        """However many charts there are: one that asks for a size after another has written makes the browser lay out again."""
+        self.browser.devtools("Performance.enable")
+        frame = "return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))))"
+        for run, page, query in (("many", "layers", ""), ("demo1", "layer", "?layer=conv1")):
+            with self.subTest(page=page):
+                self.open(page, run, query)
+                self.browser.wait("return document.querySelectorAll('main .plot .over').length >= 8")
+                self.browser.run("return new Promise((resolve) => setTimeout(resolve, 1500))")
+                before = self.layouts()
+                for step in range(1, 9):
+                    self.browser.run("const s = document.querySelector('.slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input')); " + frame, step)
+                self.assertLessEqual(self.layouts() - before, 8 * 3)
+
+    def test_charts_out_of_sight_are_drawn_when_they_come_into_sight(self):
+        self.open("layers", "many", "?step=1")
+        self.browser.wait("return document.querySelector('.multiples .legend .value')?.dataset.exact")
+        self.browser.run("[...document.querySelectorAll('main button')].find((b) => b.innerText === 'show more').click()")
+        ends = [f"[...document.querySelectorAll('.multiples figure')].at({i})" for i in (0, -1)]
+        first, last = [f"{figure}.querySelector('.value')?.dataset.exact" for figure in ends]
+        self.browser.run(f"{ends[1]}.scrollIntoView()")
+        before = self.browser.wait(f"return {last}", "it is read when it comes into sight")
+        self.browser.run("window.scrollTo(0, 0)")
+        self.browser.run("return new Promise((resolve) => setTimeout(resolve, 500))")
+        seen = self.browser.run(f"return {first}")
+        self.browser.run("const s = document.querySelector('.slider'); s.value = s.max; s.dispatchEvent(new Event('input'))")
+        self.browser.wait(f"return {first} !== {json.dumps(seen)}", "what is in sight follows")
+        self.assertEqual(self.browser.run(f"return {last}"), before)
+        self.browser.run(f"{ends[1]}.scrollIntoView()")
+        self.browser.wait(f"return {last} !== {json.dumps(before)}", "what comes into sight has the step")
+
     def test_long_answers_are_compressed(self):
         status, headers, body = self.viewer.get(f"/api/run?run={self.ids['many']}", {"Accept-Encoding": "gzip"})
         plain = self.viewer.get(f"/api/run?run={self.ids['many']}")[2]

@@ -4,9 +4,9 @@
  * a part runs the kernel over the pieces of tensors it covers. Gradients are never written: with
  * clipping, a piece at a time is copied into a buffer on the stack.
  */
+#include "nn/optimizer.h"
 #include "base/memory.h"
 #include "base/options.h"
-#include "nn/optimizer_role.h"
 #include "nn/schedule.h"
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -15,52 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_STATES 3
 #define CHUNK 1024 /* floats of gradient clipped at a time: fits the first-level cache */
 #define GRAIN 8192 /* elements worth a thread */
-
-/* The numbers of one step, for kernels. */
-typedef struct step_numbers {
-    float rate; /* bias correction included */
-    float decay;
-    float scale; /* of gradients, by clip_norm */
-    float limit; /* clip_value, or 0 */
-    td__nadam nadam;
-} step_numbers;
-
-typedef struct optimizer_kind {
-    const td__field *fields;
-    size_t field_count;
-    const char *states[MAX_STATES]; /* NULL: none */
-    bool decays;                    /* run decays weights itself */
-    td__optimizer_role role;
-    /* n elements: g gradient, s the states (NULL: not kept), w parameter */
-    void (*run)(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                const float *g, float *const s[MAX_STATES], float *w);
-} optimizer_kind;
-
-struct td_optimizer {
-    td_optimizer_options options; /* settled */
-    const optimizer_kind *kind;
-    size_t count;
-    td_tensor **parameters; /* borrowed */
-    int64_t *ends;          /* elements up to and with parameter i */
-    td_tensor **states;     /* parameter i's are at MAX_STATES * i; NULL: none */
-    td_tensor **updates;    /* NULL: not kept */
-    td_tensor **named;      /* the states that exist, in order */
-    size_t named_count;
-    uint64_t steps;
-    double rate, norm;    /* of the last step */
-    double nadam_product; /* of nadam's momenta up to step nadam_steps */
-    uint64_t nadam_steps;
-    td_setting *settings, *schedule_settings;
-    size_t setting_count, schedule_setting_count;
-
-    /* Of the step under way. */
-    td_tensor *const *gradients;
-    step_numbers numbers;
-    double squares[TD__MAX_THREADS]; /* of the gradients, per part */
-};
 
 /* --- kinds -------------------------------------------------------------------------------- */
 
@@ -74,8 +30,8 @@ static td__average mean(double keep) {
     return average(keep, 1 - keep);
 }
 
-static void run_sgd(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                    const float *g, float *const s[MAX_STATES], float *w) {
+static void run_sgd(const td_optimizer_options *options, const td__step_numbers *numbers, int64_t n,
+                    const float *g, float *const s[TD__MAX_STATES], float *w) {
     if (s[0]) {
         td__kernels()->sgd_momentum(n, average(options->momentum, -(double)numbers->rate),
                                     options->nesterov, g, s[0], w);
@@ -84,47 +40,81 @@ static void run_sgd(const td_optimizer_options *options, const step_numbers *num
     }
 }
 
-static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *const s[MAX_STATES], float *w) {
+static void run_adam(const td_optimizer_options *options, const td__step_numbers *numbers,
+                     int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->adam(n, numbers->rate, mean(options->beta_1.value), mean(options->beta_2.value),
                         (float)options->epsilon.value, numbers->decay, g, s[0], s[1], s[2], w);
 }
 
-static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *const s[MAX_STATES], float *w) {
+static void run_rmsprop(const td_optimizer_options *options, const td__step_numbers *numbers,
+                        int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->rmsprop(n, numbers->rate, mean(options->rho.value),
                            average(options->momentum, 1), (float)options->epsilon.value, g, s[0],
                            s[1], s[2], w);
 }
 
-static void run_adagrad(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *const s[MAX_STATES], float *w) {
+static void run_adagrad(const td_optimizer_options *options, const td__step_numbers *numbers,
+                        int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon.value, g, s[0], w);
 }
 
-static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
-                         int64_t n, const float *g, float *const s[MAX_STATES], float *w) {
+static void run_adadelta(const td_optimizer_options *options, const td__step_numbers *numbers,
+                         int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->adadelta(n, numbers->rate, mean(options->rho.value),
                             (float)options->epsilon.value, g, s[0], s[1], w);
 }
 
-static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                       const float *g, float *const s[MAX_STATES], float *w) {
+static void run_adamax(const td_optimizer_options *options, const td__step_numbers *numbers,
+                       int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->adamax(n, numbers->rate, mean(options->beta_1.value),
                           mean(options->beta_2.value), (float)options->epsilon.value, g, s[0], s[1],
                           w);
 }
 
-static void run_nadam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                      const float *g, float *const s[MAX_STATES], float *w) {
+static void run_nadam(const td_optimizer_options *options, const td__step_numbers *numbers,
+                      int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     (void)options;
     td__kernels()->nadam(n, numbers->rate, &numbers->nadam, g, s[0], s[1], w);
 }
 
-static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *const s[MAX_STATES], float *w) {
+static void run_lion(const td_optimizer_options *options, const td__step_numbers *numbers,
+                     int64_t n, const float *g, float *const s[TD__MAX_STATES], float *w) {
     td__kernels()->lion(n, numbers->rate, mean(options->beta_1.value), mean(options->beta_2.value),
                         g, s[0], w);
+}
+
+static void same_step(const td_optimizer_options *options, const td__step_numbers *numbers,
+                      int64_t n, float *const s[TD__MAX_STATES], float *to) {
+    (void)options;
+    (void)s;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = numbers->rate;
+    }
+}
+
+static void adam_step(const td_optimizer_options *options, const td__step_numbers *numbers,
+                      int64_t n, float *const s[TD__MAX_STATES], float *to) {
+    const float *square = s[2] ? s[2] : s[1], epsilon = (float)options->epsilon.value;
+    float scale = options->kind == TD_NADAM ? numbers->nadam.of_square : 1;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = numbers->rate / (sqrtf(scale * square[i]) + epsilon);
+    }
+}
+
+static void adamax_step(const td_optimizer_options *options, const td__step_numbers *numbers,
+                        int64_t n, float *const s[TD__MAX_STATES], float *to) {
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = numbers->rate / (s[1][i] + (float)options->epsilon.value);
+    }
+}
+
+/* rmsprop's and adagrad's: the third state is a mean, whose square is taken off. */
+static void root_step(const td_optimizer_options *options, const td__step_numbers *numbers,
+                      int64_t n, float *const s[TD__MAX_STATES], float *to) {
+    for (int64_t i = 0; i < n; i++) {
+        float square = s[0][i] - (s[2] ? s[2][i] * s[2][i] : 0);
+        to[i] = numbers->rate / sqrtf((square < 0 ? 0 : square) + (float)options->epsilon.value);
+    }
 }
 
 #define NUMBER(member, by_default) TD__NUMBER(td_optimizer_options, member, by_default)
@@ -161,23 +151,27 @@ static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(bet
 #undef NUMBER
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
-static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
-    [TD_SGD] = {FIELDS(sgd_fields), .role = TD__ONE_RATE, .states = {"velocity"}, .run = run_sgd},
+static const td__optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
+    [TD_SGD] = {FIELDS(sgd_fields), .role = TD__ONE_RATE, .states = {"velocity"}, .first = 1,
+                .falls = true, .step_size = same_step, .run = run_sgd},
     [TD_ADAM] = {FIELDS(adam_fields), .states = {"m", "v", "largest_v"}, .decays = true,
-                 .role = TD__MOMENTS, .run = run_adam},
+                 .role = TD__MOMENTS, .first = 1, .second = 2, .step_size = adam_step,
+                 .run = run_adam},
     [TD_ADAMW] = {FIELDS(adamw_fields), .states = {"m", "v", "largest_v"}, .decays = true,
-                  .role = TD__MOMENTS, .run = run_adam},
+                  .role = TD__MOMENTS, .first = 1, .second = 2, .step_size = adam_step,
+                  .run = run_adam},
     [TD_RMSPROP] = {FIELDS(rmsprop_fields), .states = {"mean_square", "velocity", "mean_gradient"},
-                    .run = run_rmsprop},
+                    .first = 2, .second = 1, .step_size = root_step, .run = run_rmsprop},
     [TD_ADAGRAD] = {FIELDS(adagrad_fields), .states = {"sum_square"}, .role = TD__SHRINKING,
-                    .run = run_adagrad},
-    [TD_ADADELTA] = {FIELDS(adadelta_fields), .states = {"mean_square", "mean_update"},
+                    .second = 1, .step_size = root_step, .run = run_adagrad},
+    [TD_ADADELTA] = {FIELDS(adadelta_fields), .states = {"mean_square", "mean_update"}, .second = 1,
                      .run = run_adadelta},
-    [TD_ADAMAX] = {FIELDS(moments_fields), .states = {"m", "u"}, .role = TD__MOMENTS,
-                   .run = run_adamax},
-    [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .role = TD__MOMENTS,
-                  .run = run_nadam},
-    [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
+    [TD_ADAMAX] = {FIELDS(moments_fields), .states = {"m", "u"}, .role = TD__MOMENTS, .first = 1,
+                   .second = 2, .step_size = adamax_step, .run = run_adamax},
+    [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .role = TD__MOMENTS, .first = 1,
+                  .second = 2, .step_size = adam_step, .run = run_nadam},
+    [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .first = 1, .step_size = same_step,
+                 .run = run_lion},
 };
 #define NAME(name, text) text,
 static const char *const names[] = {TD_OPTIMIZER_LIST(NAME)};
@@ -214,7 +208,7 @@ static bool has_state(const td_optimizer *optimizer, int state) {
 size_t td__optimizer_states(const td_optimizer_options *options) {
     const td_optimizer planned = {.options = *options, .kind = &kinds[options->kind]};
     size_t count = 0;
-    for (int s = 0; s < MAX_STATES; s++) {
+    for (int s = 0; s < TD__MAX_STATES; s++) {
         count += has_state(&planned, s);
     }
     return count;
@@ -233,7 +227,7 @@ static td_status below_one(const char *name, double value, td_error *error) {
 }
 
 static td_status check_options(const td_optimizer_options *options, td_error *error) {
-    const optimizer_kind *kind = &kinds[options->kind];
+    const td__optimizer_kind *kind = &kinds[options->kind];
     char where[64];
     (void)snprintf(where, sizeof where, "optimizer %s: ", names[options->kind]);
     td_status status = td__fields_check(kind->fields, kind->field_count, options, where, error);
@@ -260,7 +254,7 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
     if (found < 0) {
         return TD_NOT_FOUND;
     }
-    const optimizer_kind *kind = &kinds[found];
+    const td__optimizer_kind *kind = &kinds[found];
     td_optimizer_options result = {.size = sizeof result,
                                    .kind = (td_optimizer_kind)found,
                                    .clip_norm = options->clip_norm,
@@ -303,7 +297,7 @@ static td_status settle(td_optimizer *optimizer, const td_optimizer_options *giv
 
 /* --- making one --------------------------------------------------------------------------- */
 
-static td_tensor *tensor_like(const td_tensor *parameter, const char *suffix, td_error *error) {
+td_tensor *td__tensor_like(const td_tensor *parameter, const char *suffix, td_error *error) {
     char name[512];
     (void)snprintf(name, sizeof name, "%s.%s", td_tensor_name(parameter), suffix);
     return td_tensor_create(name, TD_FLOAT32, parameter->shape, error);
@@ -318,15 +312,15 @@ static td_status add_parameter(td_optimizer *optimizer, size_t i, td_tensor *par
     }
     optimizer->parameters[i] = parameter;
     optimizer->ends[i] = (i ? optimizer->ends[i - 1] : 0) + parameter->count;
-    for (int s = 0; s < MAX_STATES; s++) {
+    for (int s = 0; s < TD__MAX_STATES; s++) {
         if (!has_state(optimizer, s)) {
             continue;
         }
-        td_tensor *state = tensor_like(parameter, optimizer->kind->states[s], error);
+        td_tensor *state = td__tensor_like(parameter, optimizer->kind->states[s], error);
         if (!state) {
             return TD_MEMORY;
         }
-        optimizer->states[MAX_STATES * i + (size_t)s] = state;
+        optimizer->states[TD__MAX_STATES * i + (size_t)s] = state;
         optimizer->named[optimizer->named_count++] = state;
         for (int64_t k = 0; optimizer->options.kind == TD_ADAGRAD && k < state->count; k++) {
             td__floats(state)[k] = (float)optimizer->options.initial_accumulator.value;
@@ -344,8 +338,8 @@ td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t co
     }
     optimizer->parameters = td__calloc(count + 1, sizeof(td_tensor *));
     optimizer->ends = td__calloc(count + 1, sizeof *optimizer->ends);
-    optimizer->states = td__calloc(count + 1, MAX_STATES * sizeof(td_tensor *));
-    optimizer->named = td__calloc(count + 1, MAX_STATES * sizeof(td_tensor *));
+    optimizer->states = td__calloc(count + 1, TD__MAX_STATES * sizeof(td_tensor *));
+    optimizer->named = td__calloc(count + 1, TD__MAX_STATES * sizeof(td_tensor *));
     optimizer->updates = td__calloc(count + 1, sizeof(td_tensor *));
     td_status status = TD_OK;
     if (!optimizer->parameters || !optimizer->ends || !optimizer->states || !optimizer->named ||
@@ -420,7 +414,7 @@ static void add_squares(td_optimizer *optimizer, int part, size_t i, int64_t fir
     }
 }
 
-static void clip(const step_numbers *numbers, int64_t n, const float *g, float *clipped) {
+static void clip(const td__step_numbers *numbers, int64_t n, const float *g, float *clipped) {
     td__kernels()->affine(n, numbers->scale, g, 0, clipped);
     if (numbers->limit > 0) {
         for (int64_t i = 0; i < n; i++) {
@@ -433,11 +427,11 @@ static void clip(const step_numbers *numbers, int64_t n, const float *g, float *
 
 static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, int64_t n,
                        const float *g) {
-    const optimizer_kind *kind = optimizer->kind;
-    const step_numbers *numbers = &optimizer->numbers;
-    float *w = td__floats(optimizer->parameters[i]) + first, *states[MAX_STATES];
-    for (int s = 0; s < MAX_STATES; s++) {
-        td_tensor *state = optimizer->states[MAX_STATES * i + (size_t)s];
+    const td__optimizer_kind *kind = optimizer->kind;
+    const td__step_numbers *numbers = &optimizer->numbers;
+    float *w = td__floats(optimizer->parameters[i]) + first, *states[TD__MAX_STATES];
+    for (int s = 0; s < TD__MAX_STATES; s++) {
+        td_tensor *state = optimizer->states[TD__MAX_STATES * i + (size_t)s];
         states[s] = state ? td__floats(state) + first : NULL;
     }
     if (numbers->decay != 0 && !kind->decays) {
@@ -448,7 +442,7 @@ static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, i
 
 static void update(td_optimizer *optimizer, int part, size_t i, int64_t first, int64_t n) {
     (void)part;
-    const step_numbers *numbers = &optimizer->numbers;
+    const td__step_numbers *numbers = &optimizer->numbers;
     const float *g = td__floats(optimizer->gradients[i]) + first;
     float *w = td__floats(optimizer->parameters[i]) + first;
     float *kept = optimizer->updates[i] ? td__floats(optimizer->updates[i]) + first : NULL;
@@ -565,92 +559,14 @@ td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[
     optimizer->gradients = gradients;
     int64_t total = optimizer->count ? optimizer->ends[optimizer->count - 1] : 0;
     optimizer->numbers =
-        (step_numbers){.rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
-                       .decay = (float)(rate * options->weight_decay.value),
-                       .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
-                       .limit = (float)options->clip_value};
+        (td__step_numbers){.rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
+                           .decay = (float)(rate * options->weight_decay.value),
+                           .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
+                           .limit = (float)options->clip_value};
     if (options->kind == TD_NADAM) {
         optimizer->numbers.nadam = nadam_numbers(optimizer);
     }
     (void)td__parallel(total, 16, GRAIN, update_part, optimizer);
     optimizer->gradients = NULL;
     return TD_OK;
-}
-
-/* --- what it holds ------------------------------------------------------------------------ */
-
-const td_optimizer_options *td_optimizer_settled(const td_optimizer *optimizer) {
-    return &optimizer->options;
-}
-
-size_t td_optimizer_settings(const td_optimizer *optimizer, const td_setting **settings) {
-    *settings = optimizer->settings;
-    return optimizer->setting_count;
-}
-
-size_t td_schedule_settings(const td_optimizer *optimizer, const td_setting **settings) {
-    *settings = optimizer->schedule_settings;
-    return optimizer->schedule_setting_count;
-}
-
-uint64_t td_optimizer_steps(const td_optimizer *optimizer) {
-    return optimizer->steps;
-}
-
-void td_optimizer_set_steps(td_optimizer *optimizer, uint64_t steps) {
-    optimizer->steps = steps;
-}
-
-td_status td_optimizer_set_learning_rate(td_optimizer *optimizer, double rate, td_error *error) {
-    if (!(rate >= 0) || isinf(rate)) {
-        return td_error_set(error, TD_RANGE, "a learning rate of %g", rate);
-    }
-    optimizer->options.learning_rate.value = rate;
-    return TD_OK;
-}
-
-double td_optimizer_rate(const td_optimizer *optimizer) {
-    return optimizer->rate;
-}
-
-double td_optimizer_norm(const td_optimizer *optimizer) {
-    return optimizer->norm;
-}
-
-size_t td_optimizer_state_count(const td_optimizer *optimizer) {
-    return optimizer->named_count;
-}
-
-td_tensor *td_optimizer_state(const td_optimizer *optimizer, size_t index) {
-    return index < optimizer->named_count ? optimizer->named[index] : NULL;
-}
-
-td_tensor *td_optimizer_find_state(const td_optimizer *optimizer, const char *name) {
-    for (size_t i = 0; i < optimizer->named_count; i++) {
-        if (strcmp(td_tensor_name(optimizer->named[i]), name) == 0) {
-            return optimizer->named[i];
-        }
-    }
-    return NULL;
-}
-
-td_status td_optimizer_keep_update(td_optimizer *optimizer, size_t index, td_error *error) {
-    if (index != SIZE_MAX && index >= optimizer->count) {
-        return td_error_set(error, TD_RANGE, "the optimizer has %zu parameters, no number %zu",
-                            optimizer->count, index);
-    }
-    size_t end = index == SIZE_MAX ? optimizer->count : index + 1;
-    for (size_t i = index == SIZE_MAX ? 0 : index; i < end; i++) {
-        if (!optimizer->updates[i]) {
-            optimizer->updates[i] = tensor_like(optimizer->parameters[i], "update", error);
-            if (!optimizer->updates[i]) {
-                return TD_MEMORY;
-            }
-        }
-    }
-    return TD_OK;
-}
-
-td_tensor *td_optimizer_update(const td_optimizer *optimizer, size_t index) {
-    return index < optimizer->count ? optimizer->updates[index] : NULL;
 }

@@ -13,4 +13,15 @@ typedef enum td__optimizer_role {
 
 td__optimizer_role td__optimizer_role_of(const td_optimizer *optimizer);
 
+/* ---- What the optimizer keeps of a parameter, by its place among them --------------------------- */
+
+/* Its first (order 1) or second moment; NULL: this optimizer has none. */
+td_tensor *td__optimizer_moment(const td_optimizer *optimizer, size_t parameter, int order);
+/* -1 where the first moment points the way of the update, against the gradient; otherwise 1. */
+double td__optimizer_moment_sign(const td_optimizer *optimizer);
+bool td__optimizer_has_step_size(const td_optimizer *optimizer);
+/* What the last step multiplied the first moment (Adam and its kin) or the gradient (others) by, for each
+ * element. */
+void td__optimizer_step_size(const td_optimizer *optimizer, size_t parameter, float *to);
+
 #endif

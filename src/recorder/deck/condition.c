@@ -1,5 +1,6 @@
 /* Evaluates conditions. Truth is a number that is neither 0 nor NaN. */
 #include "deck/condition_tree.h"
+#include "deck/derived.h"
 
 #include "base/memory.h"
 #include "deck/glob.h"
@@ -40,19 +41,21 @@ static bool add_match(operand *o, const td_signal *signal, bool scalar) {
     return true;
 }
 
-bool td__operand_matches(operand *o, size_t length, const char *name) {
+bool td__operand_matches(operand *o, size_t length, const char *name, bool derived) {
     char after = o->pattern[length];
     o->pattern[length] = 0;
-    bool matched = td__glob_match(o->pattern, name);
+    bool matched = td__glob_match_signal(o->pattern, name, derived);
     o->pattern[length] = after;
     return matched;
 }
 
 bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses, bool *stats) {
+    bool derived = td__signal_is_derived(signal);
     for (size_t i = 0; i < condition->operand_count; i++) {
         operand *o = &condition->operands[i];
-        bool whole = td__operand_matches(o, strlen(o->pattern), signal->name);
-        bool stem = o->statistic != NO_STAT && td__operand_matches(o, o->stem, signal->name);
+        bool whole = td__operand_matches(o, strlen(o->pattern), signal->name, derived);
+        bool stem =
+            o->statistic != NO_STAT && td__operand_matches(o, o->stem, signal->name, derived);
         if ((whole && !add_match(o, signal, true)) || (stem && !add_match(o, signal, false))) {
             return false;
         }
@@ -62,11 +65,23 @@ bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses,
     return true;
 }
 
-bool td__condition_uses(td__condition *condition, const char *name) {
+bool td__condition_uses(td__condition *condition, const char *name, bool derived) {
     for (size_t i = 0; i < condition->operand_count; i++) {
         operand *o = &condition->operands[i];
-        if (td__operand_matches(o, strlen(o->pattern), name) ||
-            (o->statistic != NO_STAT && td__operand_matches(o, o->stem, name))) {
+        if (td__operand_matches(o, strlen(o->pattern), name, derived) ||
+            (o->statistic != NO_STAT && td__operand_matches(o, o->stem, name, derived))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool td__condition_derives(const td__condition *condition, const char *source, bool derived,
+                           const char *word) {
+    for (size_t i = 0; i < condition->operand_count; i++) {
+        const char *pattern = condition->operands[i].pattern;
+        if (word ? td__glob_derives(pattern, source, derived, word)
+                 : td__pattern_derives(pattern, source, derived)) {
             return true;
         }
     }

@@ -37,6 +37,7 @@ const char *td__condition_text(const td__condition *condition);
 typedef struct td__expected {
     const char *name;
     bool tensor;
+    bool derived; /* its kind is TD_SIGNAL_DERIVED */
 } td__expected;
 
 /* Whether every name in the condition is one of these: TD_NOT_FOUND, with a caret and the nearest
@@ -45,7 +46,11 @@ typedef struct td__expected {
 td_status td__condition_check(td__condition *condition, const td__expected *signals, size_t count,
                               const char **idle, td_error *error);
 /* Returns true when the condition reads the signal of this name. */
-bool td__condition_uses(td__condition *condition, const char *name);
+bool td__condition_uses(td__condition *condition, const char *name, bool derived);
+
+/* Returns true when the condition reads SOURCE.WORD, which is derived from a signal; word NULL: any. */
+bool td__condition_derives(const td__condition *condition, const char *source, bool derived,
+                           const char *word);
 
 /* Registers a signal with the condition, once per signal. Sets *uses when it reads the signal and
  * *stats when it reads its statistics; otherwise leaves them. False when memory is exhausted. */

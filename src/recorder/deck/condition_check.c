@@ -1,5 +1,6 @@
 /* Checks that the names of a condition exist, and suggests the most similar name. */
 #include "deck/condition_tree.h"
+#include "deck/derived.h"
 
 #include "base/memory.h"
 
@@ -10,8 +11,12 @@ enum { MESSAGE = 300 };
 
 static bool is_known(operand *o, const td__expected *signals, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        bool whole = td__operand_matches(o, strlen(o->pattern), signals[i].name);
-        bool stem = o->statistic != NO_STAT && td__operand_matches(o, o->stem, signals[i].name);
+        const td__expected *s = &signals[i];
+        bool whole = td__operand_matches(o, strlen(o->pattern), s->name, s->derived);
+        bool stem = o->statistic != NO_STAT && td__operand_matches(o, o->stem, s->name, s->derived);
+        if (s->tensor && td__pattern_derives(o->pattern, s->name, s->derived)) {
+            return true;
+        }
         if ((whole && (o->whole || !signals[i].tensor)) || (stem && signals[i].tensor)) {
             return true;
         }

@@ -91,7 +91,7 @@ td_status td__condition_fail(const char *text, const char *at, td_status status,
 double td__condition_value(const td__condition *condition, int32_t index, const td__moment *now);
 /* What one signal of an operand is. */
 double td__match_value(const operand *o, const match *m);
-/* Whether the first length bytes of the operand's pattern match name. */
-bool td__operand_matches(operand *o, size_t length, const char *name);
+/* Whether the first length bytes of the operand's pattern match the signal's name. */
+bool td__operand_matches(operand *o, size_t length, const char *name, bool derived);
 
 #endif

@@ -245,6 +245,11 @@ td_status td__outlet_open(td_deck *deck, int32_t outlet, td_error *error);
 
 /* ---- signal.c ------------------------------------------------------------------------------- */
 
+/* td_deck_signal; info: what a signal is that is not there yet; NULL: guessed. Takes the lock. */
+td_signal *td__deck_signal(td_deck *deck, const char *name, const td_signal_info *info);
+/* Of that name, made if need be; NULL when memory is exhausted. */
+td_signal *td__signal_derive(td_deck *deck, const char *name, const td_signal_info *info,
+                             const td__derivation *derivation);
 /* Registers the track with the signal, and the signal with the track's condition. */
 td_status td__signal_meet(td_signal *signal, int32_t track);
 /* Those of the signal's tracks (or tracks whose conditions read it) that are due. */
@@ -275,6 +280,14 @@ bool td__signal_know(td_signal *signal, const char *name, const td_signal_info *
 /* Sets the kind of a signal that was not declared and whose name gives none. */
 void td__signal_found_to_be(td_signal *signal, td_signal_kind kind);
 void td__signal_forget(td_signal *signal);
+
+/* ---- derived.c ------------------------------------------------------------------------------ */
+
+/* Makes what the track, or its condition, wants to be derived from the signal. False when memory is
+ * exhausted. */
+bool td__derived_meet(td_signal *signal, td__track *track);
+/* Records what is derived from the tensor and due. Takes the lock. */
+void td__derived_record(td_signal *signal, const td_view *view);
 
 /* ---- track.c -------------------------------------------------------------------------------- */
 

@@ -73,6 +73,42 @@ bool td__glob_match(const char *pattern, const char *name) {
     return *pattern == 0;
 }
 
+const char *td__glob_last_dot(const char *pattern) {
+    const char *dot = NULL;
+    for (const char *p = pattern; *p; p++) {
+        dot = *p == '.' ? p : dot;
+        p += *p == '\\' && p[1] ? 1 : 0;
+    }
+    return dot;
+}
+
+/* Whether the last part of a pattern names a word. */
+static bool names_word(const char *part, const char *word) {
+    return part[strspn(part, "*?")] && td__glob_match(part, word);
+}
+
+bool td__glob_derives(const char *pattern, const char *source, bool derived, const char *word) {
+    const char *tail = td__glob_last_dot(pattern);
+    char stem[512];
+    if (!tail || !names_word(tail + 1, word) || (size_t)(tail - pattern) >= sizeof stem) {
+        return false;
+    }
+    memcpy(stem, pattern, (size_t)(tail - pattern));
+    stem[tail - pattern] = 0;
+    return td__glob_match_signal(stem, source, derived);
+}
+
+bool td__glob_match_named(const char *pattern, const char *name) {
+    const char *tail = td__glob_last_dot(pattern), *word = strrchr(name, '.');
+    return (tail != NULL) == (word != NULL) &&
+           names_word(tail ? tail + 1 : pattern, word ? word + 1 : name) &&
+           td__glob_match(pattern, name);
+}
+
+bool td__glob_match_signal(const char *pattern, const char *name, bool derived) {
+    return derived ? td__glob_match_named(pattern, name) : td__glob_match(pattern, name);
+}
+
 bool td__glob_is_pattern(const char *pattern) {
     for (const char *p = pattern; *p; p++) {
         if (*p == '*' || *p == '?' || *p == '[') {

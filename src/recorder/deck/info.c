@@ -229,7 +229,7 @@ void td__signal_forget(td_signal *signal) {
 }
 
 td_signal *td_deck_signal_with(td_deck *deck, const char *name, const td_signal_info *info) {
-    td_signal *signal = td_deck_signal(deck, name);
+    td_signal *signal = td__deck_signal(deck, name, info);
     if (!signal) {
         return NULL;
     }

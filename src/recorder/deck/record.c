@@ -331,7 +331,11 @@ static td_status record_any(td_signal *signal, td_view *view) {
 
 td_status td_signal_record(td_signal *signal, td_view view) {
     td_status status = signal ? TD_OK : TD_INVALID;
-    if (td_signal_wants(signal) && !record_small(signal, &view)) {
+    bool wanted = td_signal_wants(signal);
+    if (wanted && atomic_load_explicit(&signal->derived, memory_order_acquire)) {
+        td__derived_record(signal, &view);
+    }
+    if (wanted && !record_small(signal, &view)) {
         status = record_any(signal, &view);
     }
     if (view.release) {

@@ -51,9 +51,9 @@ static bool grow_table(td_deck *deck) {
     return true;
 }
 
-static bool wants_name(const td__track *track, const char *name) {
+static bool wants_name(const td__track *track, const char *name, bool derived) {
     for (size_t i = 0; i < track->pattern_count; i++) {
-        if (td__glob_match(track->patterns[i], name)) {
+        if (td__glob_match_signal(track->patterns[i], name, derived)) {
             return true;
         }
     }
@@ -66,10 +66,23 @@ static void add_bit(_Atomic uint64_t *words, int32_t track) {
                           memory_order_relaxed);
 }
 
+/* A track, or its condition, has to do with the signal. Something derived is wanted then, and so is what it is
+ * derived from. */
+static void add_use(td_signal *signal, int32_t track) {
+    atomic_store_explicit(&signal->used, true, memory_order_relaxed);
+    if (td__signal_is_derived(signal)) {
+        add_bit(signal->uses, track);
+    }
+    if (signal->source) {
+        add_bit(signal->source->uses, track);
+    }
+}
+
 td_status td__signal_meet(td_signal *signal, int32_t index) {
     td_deck *deck = signal->deck;
     td__track *track = deck->tracks[index];
-    bool uses = wants_name(track, signal->name), stats = false, met = true;
+    bool uses = wants_name(track, signal->name, td__signal_is_derived(signal));
+    bool stats = false, met = true;
     if (uses) {
         add_bit(signal->tracks, index);
     }
@@ -80,12 +93,14 @@ td_status td__signal_meet(td_signal *signal, int32_t index) {
         add_bit(signal->probes, index);
     }
     if (uses) {
-        atomic_store_explicit(&signal->used, true, memory_order_relaxed);
+        add_use(signal, index);
     }
+    met = td__derived_meet(signal, track) && met;
     return met ? TD_OK : td__deck_fail(deck, TD_MEMORY, "out of memory for a condition's signals");
 }
 
-static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash) {
+static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash,
+                                const td_signal_info *info, const td__derivation *derivation) {
     if (!td__grow(&deck->signals, &deck->signal_capacity, deck->signal_count + 1, TD__MAX_SIGNALS,
                   sizeof *deck->signals) ||
         !grow_table(deck)) {
@@ -93,7 +108,7 @@ static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash) 
     }
     td_signal *signal = td__calloc(1, sizeof *signal);
     char *copy = signal ? td__strdup(name) : NULL;
-    if (!copy || !td__signal_know(signal, name, NULL)) {
+    if (!copy || !td__signal_know(signal, name, info)) {
         td__free(copy);
         td__free(signal);
         return NULL;
@@ -101,6 +116,8 @@ static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash) 
     signal->deck = deck;
     signal->name = copy;
     signal->hash = hash;
+    signal->declared = info != NULL;
+    signal->derivation = derivation;
     signal->index = (int32_t)deck->signal_count;
     deck->signals[deck->signal_count++] = signal;
     insert_in_table(deck, signal);
@@ -110,12 +127,20 @@ static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash) 
     return signal;
 }
 
-static td_signal *find_or_create(td_deck *deck, const char *name) {
+td_signal *td__signal_derive(td_deck *deck, const char *name, const td_signal_info *info,
+                             const td__derivation *derivation) {
+    uint64_t hash = td__xxh64(name, strlen(name), 0);
+    td_signal *signal = find_in_table(deck, name, hash);
+    return signal ? signal : create_signal(deck, name, hash, info, derivation);
+}
+
+/* info: where it is made; NULL: guessed. */
+static td_signal *find_or_create(td_deck *deck, const char *name, const td_signal_info *info) {
     uint64_t hash = td__xxh64(name, strlen(name), 0);
     td__deck_lock(deck);
     td_signal *signal = find_in_table(deck, name, hash);
     if (!signal) {
-        signal = create_signal(deck, name, hash);
+        signal = create_signal(deck, name, hash, info, NULL);
     }
     if (!signal) {
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a signal, after %zu",
@@ -125,7 +150,7 @@ static td_signal *find_or_create(td_deck *deck, const char *name) {
     return signal;
 }
 
-td_signal *td_deck_signal(td_deck *deck, const char *name) {
+td_signal *td__deck_signal(td_deck *deck, const char *name, const td_signal_info *info) {
     if (!deck || !name) {
         (void)td__deck_refuse(deck, "the name of a signal");
         return NULL;
@@ -138,11 +163,15 @@ td_signal *td_deck_signal(td_deck *deck, const char *name) {
     if (signal && strcmp(signal->name, name) == 0) {
         return signal;
     }
-    signal = find_or_create(deck, name);
+    signal = find_or_create(deck, name, info);
     if (signal) {
         atomic_store_explicit(&deck->names[place], signal, memory_order_release);
     }
     return signal;
+}
+
+td_signal *td_deck_signal(td_deck *deck, const char *name) {
+    return td__deck_signal(deck, name, NULL);
 }
 
 bool td_signal_wants(const td_signal *signal) {
@@ -153,7 +182,8 @@ bool td_signal_wants(const td_signal *signal) {
     int words = atomic_load_explicit(&signal->deck->words, memory_order_relaxed);
     for (int w = 0; w < words; w++) {
         any |= (atomic_load_explicit(&signal->tracks[w], memory_order_relaxed) |
-                atomic_load_explicit(&signal->probes[w], memory_order_relaxed)) &
+                atomic_load_explicit(&signal->probes[w], memory_order_relaxed) |
+                atomic_load_explicit(&signal->uses[w], memory_order_relaxed)) &
                atomic_load_explicit(&signal->deck->due[w], memory_order_relaxed);
     }
     return any != 0;

@@ -49,7 +49,8 @@ static bool list_signals(const td_deck *deck, known *k) {
         bool scalar = atomic_load_explicit(&signal->scalar, memory_order_relaxed) ||
                       td_signal_about(signal)->kind == TD_SIGNAL_METRIC;
         k->names[i] = signal->name;
-        k->signals[i] = (td__expected){.name = signal->name, .tensor = !scalar};
+        k->signals[i] = (td__expected){
+            .name = signal->name, .tensor = !scalar, .derived = td__signal_is_derived(signal)};
     }
     qsort(k->names, k->count, sizeof *k->names, by_name);
     return true;

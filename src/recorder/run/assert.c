@@ -34,10 +34,10 @@ static td_status meet_signals(judging *j, const td_run *run, td_error *error) {
         j->signals[i].name = (char *)(uintptr_t)signal->name;
         j->computed[i] = !(signal->forms & TD_STATS) && signal->forms & TD_TENSOR;
         if (signal->forms & TD_SCALAR) {
-            expected[count++] = (td__expected){signal->name, false};
+            expected[count++] = (td__expected){.name = signal->name};
         }
         if (signal->forms & (TD_STATS | TD_TENSOR)) {
-            expected[count++] = (td__expected){signal->name, true};
+            expected[count++] = (td__expected){.name = signal->name, .tensor = true};
         }
         good = td__condition_meet(j->condition, &j->signals[i], &uses, &stats);
         atomic_init(&j->signals[i].used, uses);

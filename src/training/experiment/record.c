@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "deck/alert.h"
+#include "deck/derived.h"
 #include "deck/glob.h"
 #include "experiment/sections.h"
 
@@ -35,9 +36,18 @@ static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
     *what = (td_names){names, names ? count : 0};
 }
 
-bool td__track_names(const td__track_spec *track, const char *name) {
+bool td__track_names(const td__track_spec *track, const char *name, bool derived) {
     for (size_t i = 0; i < track->what.count; i++) {
-        if (td__glob_match(track->what.items[i], name)) {
+        if (td__glob_match_signal(track->what.items[i], name, derived)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool td__track_derives(const td__track_spec *track, const char *source, bool derived) {
+    for (size_t i = 0; i < track->what.count; i++) {
+        if (td__pattern_derives(track->what.items[i], source, derived)) {
             return true;
         }
     }

@@ -1,6 +1,7 @@
 #include "pass/signals.h"
 
 #include "base/memory.h"
+#include "deck/derived.h"
 #include "deck/glob.h"
 
 #include <stdio.h>
@@ -100,7 +101,10 @@ bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model
 
 bool td__pass_signals_match(const td__pass_signals *signals, const char *pattern) {
     for (size_t i = 0; i < signals->count; i++) {
-        if (td__glob_match(pattern, signals->entries[i].name)) {
+        const td__signal_entry *entry = &signals->entries[i];
+        bool derived = entry->kind == TD_SIGNAL_DERIVED;
+        if (td__glob_match_signal(pattern, entry->name, derived) ||
+            (entry->elements && td__pattern_derives(pattern, entry->name, derived))) {
             return true;
         }
     }
@@ -156,6 +160,11 @@ static size_t layer_of(const td__pass_signals *signals, const td__signal_entry *
     case TD_SIGNAL_GRADIENT:
     case TD_SIGNAL_UPDATE:
         return td_model_parameter_at(signals->model, entry->index)->layer + 1;
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_PARAMETER
+                   ? td_model_parameter_at(signals->model, entry->index)->layer + 1
+               : entry->subject == TD__OF_LAYER ? entry->index + 1
+                                                : 0;
     default:
         return entry->order;
     }
@@ -202,6 +211,10 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
         return update + 2 + 2 * index;
     case TD_SIGNAL_PARAMETER:
         return update + 3 + 2 * index;
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_PARAMETER ? update + 3 + 2 * index
+               : entry->subject == TD__OF_LAYER   ? forward + 2 * index + 1
+                                                  : loss;
     default:
         return entry->order                       ? forward + 2 * (int64_t)entry->order - 1
                : entry->phase == TD__PHASE_LOSS   ? loss
@@ -211,7 +224,10 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
 }
 
 static td_signal_info describe(const td__pass_signals *signals, const td__signal_entry *entry) {
-    td_signal_info info = {.size = sizeof info, .kind = entry->kind, .batched = entry->batched};
+    td_signal_info info = {.size = sizeof info,
+                           .kind = entry->kind,
+                           .batched = entry->batched,
+                           .channels_first = entry->channels_first};
     size_t layer = layer_of(signals, entry);
     if (layer) {
         info.layer = td_model_layer(signals->model, layer - 1)->name;

@@ -11,17 +11,23 @@
 /* When in a step a number is known. */
 typedef enum td__phase { TD__PHASE_LOSS, TD__PHASE_UPDATE, TD__PHASE_AFTER } td__phase;
 
+/* What something derived is of; entries of other kinds say so by their kind. */
+typedef enum td__derived_of { TD__OF_NOTHING, TD__OF_LAYER, TD__OF_PARAMETER } td__derived_of;
+
 typedef struct td__signal_entry {
     char *name; /* the signals' */
     td_signal_kind kind;
-    size_t index;      /* of the layer or parameter */
-    int64_t elements;  /* of one record, or of one example where it is batched; 0: one number */
-    bool batched;      /* its rows are examples */
-    bool epochs_only;  /* has a value at the end of an epoch: val_… */
-    td_better better;  /* of a metric; 0: what its name says */
-    size_t order;      /* of the layer that a metric is about, from 1; 0: of none */
-    td__phase phase;   /* of a metric */
-    td_signal *signal; /* the deck's; NULL before td__pass_signals_connect */
+    size_t index;     /* of the layer or parameter */
+    int64_t elements; /* of one record, or of one example where it is batched; 0: one number */
+    bool batched;     /* its rows are examples */
+    bool epochs_only; /* has a value at the end of an epoch: val_… */
+    td_better better; /* of a metric; 0: what its name says */
+    size_t order;     /* of the layer that a metric is about, from 1; 0: of none */
+    td__phase phase;  /* of a metric */
+    td__derived_of subject; /* TD_SIGNAL_DERIVED: what index is of … */
+    uint8_t which;          /* … and the number of the derived signal among those of such */
+    bool channels_first;    /* as td_signal_info's */
+    td_signal *signal;      /* the deck's; NULL before td__pass_signals_connect */
 } td__signal_entry;
 
 /* Takes what a pass records in the deck's place. */
@@ -37,6 +43,8 @@ typedef struct td__pass_signals {
     td__signal_entry *entries;
     size_t count, capacity;
     const td_model *model; /* borrowed */
+    /* Entries of what is derived: those of layers, those of parameters. */
+    size_t of_layers, of_layers_end, of_parameters, of_parameters_end;
 
     /* Once connected: entries, by what they are of. What is not listed is NULL. */
     td_deck *deck; /* borrowed; NULL: another process records */

@@ -87,7 +87,7 @@ static td_status find_when(const search *s, size_t *index, td_error *error) {
     for (size_t i = 0; i < COUNT; i++) {
         bool uses = false, stats = false;
         signals[i].name = (char *)(uintptr_t)names[i];
-        expected[i] = (td__expected){names[i], false};
+        expected[i] = (td__expected){.name = names[i]};
         room = room && td__condition_meet(condition, &signals[i], &uses, &stats);
     }
     td_status status = room ? td__condition_check(condition, expected, COUNT, NULL, error)

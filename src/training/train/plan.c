@@ -3,6 +3,8 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "deck/derived.h"
+#include "deck/glob.h"
 #include "experiment/record.h"
 
 #include <stdio.h>
@@ -115,6 +117,21 @@ static void describe_schedule(char *text, const td__track_spec *track) {
     }
 }
 
+/* How many numbers a track derives from a signal. */
+static int64_t count_derived(const td__track_spec *track, const char *source, bool derived) {
+    size_t count;
+    const td__derivation *derivations = td__derivations(&count);
+    int64_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool names = false;
+        for (size_t k = 0; !names && k < track->what.count; k++) {
+            names = td__glob_derives(track->what.items[k], source, derived, derivations[i].word);
+        }
+        found += names;
+    }
+    return found;
+}
+
 static void plan_track(const td_trainer *trainer, const td__track_spec *track, char *texts,
                        td_plan_entry *entry) {
     char *what = texts, *schedule = texts + TEXT_SIZE, *forms = texts + (size_t)2 * TEXT_SIZE,
@@ -125,16 +142,21 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
     describe_schedule(schedule, track);
     *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};
     int64_t records = records_of(trainer, track);
+    const td__signal_entry number = {.kind = TD_SIGNAL_DERIVED};
     for (size_t i = 0; i < trainer->signals.count; i++) {
         const td__signal_entry *signal = &trainer->signals.entries[i];
-        if (td__track_names(track, signal->name)) {
-            int64_t each = signal->epochs_only && records > trainer->feed.epochs
-                               ? trainer->feed.epochs
-                               : records;
+        int64_t each =
+            signal->epochs_only && records > trainer->feed.epochs ? trainer->feed.epochs : records;
+        bool derived = signal->kind == TD_SIGNAL_DERIVED;
+        if (td__track_names(track, signal->name, derived)) {
             entry->signals++;
             entry->records += each;
             entry->bytes += each * record_bytes(trainer, track, signal);
         }
+        int64_t numbers = signal->elements ? count_derived(track, signal->name, derived) : 0;
+        entry->signals += numbers;
+        entry->records += numbers * each;
+        entry->bytes += numbers * each * record_bytes(trainer, track, &number);
     }
 }
 
@@ -143,7 +165,7 @@ static int64_t largest_sample(const td_experiment *experiment) {
     int64_t largest = 0;
     for (size_t i = 0; i < experiment->track_count; i++) {
         const td__track_spec *track = &experiment->tracks[i];
-        if (!td__track_names(track, "prediction")) {
+        if (!td__track_names(track, "prediction", false)) {
             continue;
         }
         if (!track->sample) {

@@ -108,6 +108,9 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
          add_number(trainer, "gradient_norm", &values->gradient_norm)) &&
         td__pass_signals_add_model(&trainer->signals, trainer->model, trainer->feed.info,
                                    &trainer->experiment->train.objective, true);
+    trainer->signals.of_parameters = trainer->signals.count;
+    good = good && td__optimizer_signals_list(trainer);
+    trainer->signals.of_parameters_end = trainer->signals.count;
     return good ? add_layer_losses(trainer, error)
                 : td_error_set(error, TD_MEMORY, "out of memory");
 }
@@ -244,7 +247,7 @@ static void explain_when(char hint[HINT], const td_trainer *trainer, td__conditi
     for (int i = 0; condition && i < TD_METRIC_KIND_COUNT * VALUE_PREFIXES; i++) {
         const char *metric = td_metric_kind_name((td_metric_kind)(i / VALUE_PREFIXES));
         (void)snprintf(name, sizeof name, "%s%s", value_prefixes[i % VALUE_PREFIXES], metric);
-        if (!is_measured(trainer, metric) && td__condition_uses(condition, name)) {
+        if (!is_measured(trainer, metric) && td__condition_uses(condition, name, false)) {
             (void)snprintf(hint, HINT, "\n    add %s to train.metrics", metric);
             return;
         }
@@ -278,10 +281,12 @@ static td_status check_when(td_trainer *trainer, const char *section, const td__
 }
 
 /* Conditions are those of the tracks, then those of the alerts; NULL: none. */
-static bool is_watched(const td_trainer *trainer, td__condition **conditions, const char *name) {
+static bool is_watched(const td_trainer *trainer, td__condition **conditions, const char *name,
+                       bool derived) {
     size_t count = trainer->experiment->track_count + trainer->experiment->alert_count;
     for (size_t i = 0; i < count; i++) {
-        if (conditions[i] && td__condition_uses(conditions[i], name)) {
+        if (conditions[i] && (td__condition_uses(conditions[i], name, derived) ||
+                              td__condition_derives(conditions[i], name, derived, NULL))) {
             return true;
         }
     }
@@ -289,21 +294,25 @@ static bool is_watched(const td_trainer *trainer, td__condition **conditions, co
 }
 
 /* Whether a track records the signal, or a condition speaks of it. */
-static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, const char *name) {
+static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, const char *name,
+                         bool derived) {
     const td_experiment *experiment = trainer->experiment;
     for (size_t i = 0; i < experiment->track_count; i++) {
-        if (td__track_names(&experiment->tracks[i], name)) {
+        if (td__track_names(&experiment->tracks[i], name, derived) ||
+            td__track_derives(&experiment->tracks[i], name, derived)) {
             return true;
         }
     }
-    return is_watched(trainer, conditions, name);
+    return is_watched(trainer, conditions, name, derived);
 }
 
 /* Pre-activations and updates cost something: they are made for those that somebody wants. */
 static td_status prepare(td_trainer *trainer, td__condition **conditions,
                          const td__signal_entry *entry, td_error *error) {
-    bool costs = entry->kind == TD_SIGNAL_PREACTIVATION || entry->kind == TD_SIGNAL_UPDATE;
-    if (!costs || !is_asked_for(trainer, conditions, entry->name)) {
+    bool costs = entry->kind == TD_SIGNAL_PREACTIVATION || entry->kind == TD_SIGNAL_UPDATE ||
+                 td__optimizer_signal_needs_update(entry);
+    if (!costs ||
+        !is_asked_for(trainer, conditions, entry->name, entry->kind == TD_SIGNAL_DERIVED)) {
         return TD_OK;
     }
     if (entry->kind == TD_SIGNAL_PREACTIVATION) {
@@ -321,11 +330,11 @@ static void choose_every_step(td_trainer *trainer, td__condition **conditions) {
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
         const char *name = trainer->signals.entries[target->entry].name;
-        target->every_step = target->every_step || is_watched(trainer, conditions, name);
+        target->every_step = target->every_step || is_watched(trainer, conditions, name, false);
         for (size_t k = 0; k < experiment->track_count; k++) {
             const td__track_spec *track = &experiment->tracks[k];
             target->every_step =
-                target->every_step || (track->every.epochs && td__track_names(track, name));
+                target->every_step || (track->every.epochs && td__track_names(track, name, false));
         }
     }
 }
@@ -338,8 +347,9 @@ static void remark_matrices(const td_trainer *trainer, td__condition **condition
         char validated[HINT];
         const char *name = measures->specs[i].name;
         (void)snprintf(validated, HINT, "val_%s", name);
-        if (td__measures_is_matrix(measures, i) && !is_asked_for(trainer, conditions, name) &&
-            !is_asked_for(trainer, conditions, validated)) {
+        if (td__measures_is_matrix(measures, i) &&
+            !is_asked_for(trainer, conditions, name, false) &&
+            !is_asked_for(trainer, conditions, validated, false)) {
             td__trainer_remark(trainer, NULL,
                                "train.metrics: no track records %s: - {what: %s%s, every: 1 "
                                "epoch, form: [rows, image], to: [csv, png, print]}",
@@ -350,7 +360,7 @@ static void remark_matrices(const td_trainer *trainer, td__condition **condition
 
 /* Of several outputs `prediction` is the first one's: the others are said to be elsewhere. */
 static void remark_predictions(const td_trainer *trainer, td__condition **conditions) {
-    if (trainer->head_count > 1 && is_asked_for(trainer, conditions, "prediction")) {
+    if (trainer->head_count > 1 && is_asked_for(trainer, conditions, "prediction", false)) {
         td__trainer_remark(trainer, NULL,
                            "record: prediction is that of the first output, %s; of another it is "
                            "what: %s.output",
@@ -370,8 +380,9 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
         }
     }
     for (size_t i = 0; !status && i < trainer->signals.count; i++) {
-        expected[i] = (td__expected){trainer->signals.entries[i].name,
-                                     trainer->signals.entries[i].elements > 0};
+        const td__signal_entry *entry = &trainer->signals.entries[i];
+        expected[i] =
+            (td__expected){entry->name, entry->elements > 0, entry->kind == TD_SIGNAL_DERIVED};
     }
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         const td__track_spec *track = &experiment->tracks[i];

@@ -138,6 +138,7 @@ static td_status learn(td_trainer *trainer, td_error *error) {
     td_status status = take_gradients(trainer, error);
     trainer->shards.torn = true;
     if (!status) {
+        td__optimizer_signals_record(trainer, true);
         status = td_optimizer_step(learner->optimizer, learner->gradients, error);
     }
     if (status) {
@@ -152,6 +153,7 @@ static td_status learn(td_trainer *trainer, td_error *error) {
     }
     if (trainer->pass.signals) {
         record_parameters(trainer);
+        td__optimizer_signals_record(trainer, false);
     }
     return TD_OK;
 }

@@ -7,6 +7,7 @@
  *     heads.c       several inputs and outputs: which array is which, and what each is trained for
  *     remarks.c     labels that do not suit the loss, and what else is reported before training
  *     signals.c     what can be recorded, and whether that is what tracks ask for
+ *     optimizer_signals.c   what can be recorded of the optimizer's state
  *     plan.c        what the recording will take
  *
  *     run.c         epochs and steps, until training is done, stopped or interrupted
@@ -230,6 +231,14 @@ TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *e
 /* Every name in a track must exist; what needs preparation (pre-activations, updates)
  * is prepared. */
 TD_NODISCARD td_status td__trainer_signals_check(td_trainer *trainer, td_error *error);
+
+/* optimizer_signals.c */
+/* Adds what can be recorded of the optimizer's state; false when memory is exhausted. */
+bool td__optimizer_signals_list(td_trainer *trainer);
+/* Whether td_optimizer_update is needed for it. */
+bool td__optimizer_signal_needs_update(const td__signal_entry *entry);
+/* Records what is wanted: before the optimizer's step, when its gradients are there, and after it. */
+void td__optimizer_signals_record(td_trainer *trainer, bool before);
 
 /* plan.c */
 TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);

@@ -36,13 +36,19 @@ bool td__is_remark(const char *key) {
     return false;
 }
 
+/* Dashboards are of the run's own pages; the list of runs does without. */
+static bool is_kept(const char *key) {
+    return td__is_remark(key) || strcmp(key, "dashboards") == 0;
+}
+
 /* run=…&key=…&value=…: keeps it in the run. */
 td_status td__route_note(td__call *call, td_error *error) {
     const char *key = td__call_text(call, "key"), *value = td__call_text(call, "value");
-    if (!td__is_remark(key) || strlen(value) > MAX_REMARK) {
-        return td_error_set(error, TD_INVALID,
-                            "a remark is tags, notes, starred or archived, of up to %d bytes",
-                            MAX_REMARK);
+    if (!is_kept(key) || strlen(value) > MAX_REMARK) {
+        return td_error_set(
+            error, TD_INVALID,
+            "a remark is tags, notes, starred, archived or dashboards, of up to %d bytes",
+            MAX_REMARK);
     }
     if (call->run->info.events) {
         return td_error_set(error, TD_UNSUPPORTED, "event files have no place for remarks");
