@@ -2,6 +2,7 @@
 number of processes. Nothing is lost, nothing is there twice."""
 import os
 import signal
+import subprocess
 import unittest
 
 from cluster import files, launchers, run
@@ -61,6 +62,19 @@ class Ends(Cut):
             text = child.communicate(timeout=60)[0]
             self.assertRegex(text, "tapedeck: rank 1 on [^ ]+ is lost: no sign of it for 3 seconds; go on with: tapedeck train "
                                    "--resume cut/run")
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root, for a file system of its own")
+    def test_a_full_disk(self):
+        """Where the run is written: training goes on to its end, and what is missing is named, once."""
+        os.mkdir(self.path("small"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", self.path("small")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("small")], check=True)
+        steps = ["--set", "train.steps=200"]
+        told = run(launchers()[-1], 4, "train", "run.yaml", "--quiet", "--out", "small", *steps, cwd=self.folder, expect=3)
+        self.assertEqual(told.count("but not everything was recorded"), 1, told)
+        self.assertRegex(told, r"[.](csv|npy|db).*: No space left on device")
+        run("", 0, "train", "run.yaml", "--quiet", "--out", "whole", *steps, cwd=self.folder)
+        self.assertEqual(files(self.path("whole", "run"))["model.safetensors"], files(self.path("small", "run"))["model.safetensors"])
 
     def test_an_error_is_reported_once(self):
         with open(self.path("run.yaml"), "a", encoding="utf-8") as file:

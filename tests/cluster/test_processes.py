@@ -1,4 +1,5 @@
 """Trained by 1, 2, 4 and 8 processes, or by one without MPI, with 1 or 2 threads: a run's files are the same bytes."""
+import json
 import os
 import unittest
 
@@ -120,6 +121,8 @@ class Processes(Case):
         out = f"{mpi}-8"
         self.assertIn("identical up to step 8 (8 steps compared)", run("", 0, "replay", f"{out}/dense", "--steps", "1..8", cwd=self.folder))
         self.assertIn("the same up to step 10", run("", 0, "diff", f"{out}/dense", "alone/dense", cwd=self.folder))
+        told, alone = (json.loads(run("", 0, "diagnose", f"{folder}/dense", "--json", cwd=self.folder)) for folder in (out, "alone"))
+        self.assertEqual([finding["rule"] for finding in told["findings"]], [finding["rule"] for finding in alone["findings"]])
         run(mpi, 2, "train", "dense.yaml", "--quiet", "--out", "other", "--set", "train.optimizer.adam.learning_rate=0.02", cwd=self.folder)
         told = run("", 0, "diff", f"{out}/dense", "other/dense", cwd=self.folder, expect=1)
         self.assertIn("adam of layer hidden makes another hidden.kernel of the same gradient", told)
