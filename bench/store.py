@@ -3,6 +3,7 @@
 chart out of many values, and bytes per value. A PostgreSQL of its own on a socket, without fsync.
 
     ./dev bench store [SCALARS]      values of the large run (10000000); ten of it are in the database
+    TD_TRACKERS=PYTHON ./dev bench store    also MLflow and trackio, with a Python that has mlflow, psycopg2 and trackio
 """
 import json
 import os
@@ -71,16 +72,36 @@ def push(path, url):
 
 def clone(server, name, count, series=True):
     """More runs like one, made by the server."""
-    columns = {"signal": "", "note": "", "summary": "", "step_chunk": "", "scalar_chunk": ""}
-    for i in range(count):
-        server.sql(f"INSERT INTO tapedeck.name VALUES('{name}-c{i}', '{name}-c{i}');"
-                   f"INSERT INTO tapedeck.run(uuid, name, schema) VALUES('{name}-c{i}', '{name}-c{i}', 5)")
-        for table in columns if series else ("signal", "note", "summary", "step_chunk"):
-            names = [row[0] for row in server.sql(f"SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid ="
-                                                  f" 'tapedeck.{table}'::regclass AND attnum > 0 AND attname <> 'run'")]
-            listed = ", ".join(names)
-            server.sql(f"INSERT INTO tapedeck.{table}(run, {listed}) SELECT (SELECT id FROM tapedeck.run WHERE uuid ="
-                       f" '{name}-c{i}'), {listed} FROM tapedeck.{table} WHERE run = (SELECT id FROM tapedeck.run WHERE name = '{name}')")
+    text = f"""INSERT INTO tapedeck.name SELECT '{name}-c' || i, '{name}-c' || i FROM generate_series(1, {count}) i;
+        INSERT INTO tapedeck.run(uuid, name, schema) SELECT '{name}-c' || i, '{name}-c' || i, 5 FROM generate_series(1, {count}) i;"""
+    for table in ["signal", "note", "summary", "step_chunk", *["scalar_chunk"][:series]]:
+        columns = [row[0] for row in server.sql(f"SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid ="
+                                                f" 'tapedeck.{table}'::regclass AND attnum > 0 AND attname <> 'run'")]
+        text += f"""INSERT INTO tapedeck.{table}(run, {", ".join(columns)}) SELECT r.id, {", ".join("t." + column for column in columns)}
+            FROM tapedeck.{table} t, tapedeck.run r WHERE r.uuid LIKE '{name}-c%'
+            AND t.run = (SELECT id FROM tapedeck.run WHERE name = '{name}');"""
+    server.sql(text)
+
+
+def peers(server, folder, values):
+    """MLflow on the same server and trackio, in turns with a push of as many values."""
+    server.sql("CREATE DATABASE mlflow", database="postgres")
+    url = f"postgresql+psycopg2://team@/mlflow?host={server.folder}"
+    environment = dict(os.environ, TRACKIO_DIR=os.path.join(folder, "trackio"), MLFLOW_ALLOW_FILE_STORE="true")
+    path = make_run(folder, "beside", 100, values // 100)
+    for name, where in (("mlflow", url), ("trackio", "-")):
+        seconds = push(path, server.url())
+        run("rm", server.url() + "#beside", "--yes")
+        done = subprocess.run([os.environ["TD_TRACKERS"], "-W", "ignore", "bench/peers/store.py", name, where, str(values)],
+                              capture_output=True, text=True, check=False, env=environment)
+        if done.returncode:
+            print(f"{name}: {done.stderr.splitlines()[-1:]}")
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        print(f"{values} scalars: {name} {found['seconds']:.1f} s, {values / found['seconds']:.0f}/s; one metric of {found['found']} values read"
+              f" in {found['read_seconds']:.3f} s; push of as many {seconds:.2f} s, {values / seconds:.0f}/s")
+    size = int(server.sql("SELECT pg_database_size('mlflow')", database="postgres")[0][0])
+    print(f"  mlflow: {size / values:.0f} bytes each")
 
 
 def row_per_value(server, values):
@@ -123,6 +144,8 @@ def main():
             assert process.wait() == 0
         seconds = time.perf_counter() - started
         print(f"8 writers at once: {8 * max(1, signals // 20) * STEPS / seconds / 1e6:.2f} M scalars/s")
+        if "TD_TRACKERS" in os.environ:
+            peers(server, folder, 100_000)
         clone(server, "large", 9)
         small = make_run(folder, "small", 3, 2)
         push(small, url)

@@ -6,19 +6,21 @@
 
 #include "command.h"
 #include "options.h"
+#include "tapedeck/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static const char help[] =
-    "tapedeck mcp [FOLDER]\n"
+    "tapedeck mcp [FOLDER | URL]\n"
     "\n"
     "Serves the runs at and below FOLDER (default: runs, or here where there is none) to agents, "
     "with "
     "the\n"
     "Model Context Protocol on stdin and stdout. It only reads: nothing is written, started or "
     "sent.\n"
+    "With the URL of a team's database (postgresql://…), the runs in it.\n"
     "\n"
     "Tools: list_runs, describe_run, query (SQL), series, layers (layers x time as numbers),\n"
     "compare_runs, diagnose_run, assert_run, origin, replay. docs/agents.md has their arguments "
@@ -276,17 +278,30 @@ static int serve(const char *folder) {
     return EXIT_GOOD;
 }
 
+static td_status ignore_run(void *user, const char *folder, td_error *error) {
+    (void)user, (void)folder, (void)error;
+    return TD_OK;
+}
+
 static int run(int count, char **arguments) {
     if (!parse_options(&command_mcp, NULL, 0, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count > 1) {
-        return misuse(&command_mcp, "expected one FOLDER");
+        return misuse(&command_mcp, "expected one FOLDER or URL");
     }
     struct stat about;
+    td_error error = {0};
     const char *folder = count ? arguments[0] : stat("runs", &about) == 0 ? "runs" : ".";
-    if (strstr(folder, "://")) {
-        return misuse(&command_mcp, "%s: only folders are served", folder);
+    bool database =
+        strncmp(folder, "postgresql://", 13) == 0 || strncmp(folder, "postgres://", 11) == 0;
+    if (strstr(folder, "://") && !database) {
+        return misuse(&command_mcp, "%s: folders and databases (postgresql://…) are served",
+                      folder);
+    }
+    if (database) {
+        td_status status = td_runs_find(folder, ignore_run, NULL, &error);
+        return status ? fail(status_of(status), "%s", error.text) : serve(folder);
     }
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return fail(EXIT_BAD, "%s is not a folder", folder);

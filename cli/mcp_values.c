@@ -61,7 +61,7 @@ void mcp_put_problems(json_t *object, const char *const *texts, size_t count) {
 const char *mcp_place(const char *folder, const char *path) {
     size_t length = strlen(folder);
     const char *rest = strncmp(folder, path, length) == 0 ? path + length : path;
-    rest += strspn(rest, "/");
+    rest += rest > path && *rest == '#' ? 1 : strspn(rest, "/"); /* URL#RUN */
     return *rest ? rest : ".";
 }
 
@@ -74,9 +74,10 @@ typedef struct search {
 static td_status try_run(void *user, const char *path, td_error *error) {
     (void)error;
     search *s = user;
-    const char *place = mcp_place(s->folder, path), *slash = strrchr(path, '/');
+    const char *place = mcp_place(s->folder, path);
+    const char *mark = strstr(path, "://") ? strchr(path, '#') : strrchr(path, '/');
     bool exact = strcmp(place, s->name) == 0;
-    bool by_end = slash && strcmp(slash + 1, s->name) == 0;
+    bool by_end = mark && strcmp(mark + 1, s->name) == 0;
     if (exact || (by_end && !s->exact)) {
         (void)snprintf(s->path, sizeof s->path, "%s", path);
     }

@@ -1,5 +1,6 @@
 /* tapedeck train: an experiment file, from start to end. */
 #include "command.h"
+#include "json.h"
 #include "options.h"
 #include "report.h"
 #include "terminal.h"
@@ -9,6 +10,7 @@
 #include "tapedeck/replay.h"
 #include "tapedeck/train.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,58 @@ typedef struct settings {
     bool dry_run, quiet, json;
 } settings;
 
+/* ---- Folds ----------------------------------------------------------------------------------- */
+
+/* What the last epochs of the folds came to; variance by Welford's update. */
+enum { MAX_FOLD_VALUES = 64 };
+static struct {
+    bool on;
+    size_t count;
+    struct {
+        char name[128];
+        int64_t folds;
+        double mean, squares;
+    } values[MAX_FOLD_VALUES];
+} folds;
+
+static void take_fold(td_trainer *trainer) {
+    const td_train_value *values;
+    size_t count = folds.on ? td_trainer_values(trainer, &values) : 0;
+    for (size_t i = 0; i < count && i < MAX_FOLD_VALUES; i++) {
+        double difference = values[i].value - folds.values[i].mean;
+        (void)snprintf(folds.values[i].name, sizeof folds.values[i].name, "%s", values[i].name);
+        folds.values[i].mean += difference / (double)++folds.values[i].folds;
+        folds.values[i].squares += difference * (values[i].value - folds.values[i].mean);
+        folds.count = i + 1 > folds.count ? i + 1 : folds.count;
+    }
+}
+
+static void print_folds(int64_t count, report_style style) {
+    if (style == REPORT_NONE) {
+        return;
+    }
+    (void)fputs(style == REPORT_JSON ? "{\"event\": \"folds\"" : "", stdout);
+    printf(style == REPORT_JSON ? ", \"folds\": %lld"
+                                : "\nMean and standard deviation over %lld folds\n",
+           (long long)count);
+    for (size_t i = 0; i < folds.count; i++) {
+        double n = (double)folds.values[i].folds;
+        double deviation = n > 1 ? sqrt(folds.values[i].squares / (n - 1)) : 0;
+        if (style == REPORT_JSON) {
+            (void)fputs(", ", stdout);
+            print_json_text(folds.values[i].name);
+            (void)fputs(": {\"mean\": ", stdout);
+            print_json_number(folds.values[i].mean);
+            (void)fputs(", \"std\": ", stdout);
+            print_json_number(deviation);
+            (void)fputs("}", stdout);
+        } else {
+            printf("  %-16s %.6g ± %.2g\n", folds.values[i].name, folds.values[i].mean, deviation);
+        }
+    }
+    (void)fputs(style == REPORT_JSON ? "}\n" : "", stdout);
+}
+
 static void print_problem(void *user, const char *text) {
     (void)user;
     (void)fprintf(stderr, "%s\n", text);
@@ -153,6 +207,7 @@ static int run_training(td_trainer *trainer, report_style style) {
     if (status && status != TD_INCOMPLETE) {
         return fail(EXIT_BAD, "%s", error.text);
     }
+    take_fold(trainer);
     report_end(trainer, style, seconds_now() - began);
     if (status) {
         return fail(EXIT_INCOMPLETE, "trained, the model is in %s, but %s",
@@ -333,6 +388,38 @@ static bool parse_from(const char *text, settings *s) {
     return whole_number(at + 1, &s->from_step) && s->from_step > 0;
 }
 
+static int read_and_run(const char *path, const settings *s);
+
+/* A run for each fold, NAME-fold-1, …, and what they have in common. */
+static int run_folds(const char *path, const char *name, int64_t count, const settings *given) {
+    if (group || *given->from || given->set_count + 2 > MAX_VALUES) {
+        return fail(EXIT_USAGE, "%s",
+                    group          ? "folds are trained by one process; with several: --set "
+                                     "data.validation.fold=N"
+                    : *given->from ? "--from goes on with one fold: --set data.validation.fold=N"
+                                   : "too many --set");
+    }
+    int status = EXIT_GOOD;
+    folds.on = true;
+    for (int64_t i = 1; i <= count && (status == EXIT_GOOD || status == EXIT_INCOMPLETE); i++) {
+        settings one = *given;
+        char fold[64], run[256];
+        (void)snprintf(fold, sizeof fold, "data.validation.fold=%lld", (long long)i);
+        (void)snprintf(run, sizeof run, "name=\"%.200s-fold-%lld\"", name, (long long)i);
+        one.set[one.set_count++] = fold;
+        one.set[one.set_count++] = run;
+        if (style_of(given) != REPORT_NONE && style_of(given) != REPORT_JSON) {
+            printf("%sFold %lld of %lld\n", i > 1 ? "\n" : "", (long long)i, (long long)count);
+        }
+        int ended = read_and_run(path, &one);
+        status = ended ? ended : status;
+    }
+    if (status == EXIT_GOOD || status == EXIT_INCOMPLETE) {
+        print_folds(count, style_of(given));
+    }
+    return status;
+}
+
 static int read_and_run(const char *path, const settings *s) {
     td_experiment_options reading = {.size = sizeof reading,
                                      .set = s->set,
@@ -346,7 +433,9 @@ static int read_and_run(const char *path, const settings *s) {
         }
         return EXIT_USAGE;
     }
-    int status = run_experiment(experiment, path, s);
+    int64_t count = s->dry_run ? 0 : td_experiment_folds(experiment);
+    int status = count ? run_folds(path, td_experiment_name(experiment), count, s)
+                       : run_experiment(experiment, path, s);
     td_experiment_destroy(experiment);
     return status;
 }

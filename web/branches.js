@@ -21,8 +21,19 @@ function parentOf(runs, run) {
 // Runs with parents or children, each below its parent: [{ run, parent, from, lane }]. Of one family where id is given.
 function lanesOf(runs, id) {
     const known = runs.filter((run) => !run.loading && !run.error),
-        parents = new Map(known.map((run) => [run, parentOf(known, run)])),
+        parents = new Map(),
+        children = new Map(), // by parent, in the order of the steps that they go on from
         lanes = [];
+    for (const run of known) {
+        const parent = parentOf(known, run);
+        if (parent) {
+            parents.set(run, parent);
+            children.set(parent, [...(children.get(parent) || []), run]);
+        }
+    }
+    if (!parents.size) {
+        return lanes;
+    }
     const rootOf = (run) => {
         let at = run;
         for (let depth = 0; parents.get(at) && depth < known.length; depth++) {
@@ -37,16 +48,11 @@ function lanesOf(runs, id) {
             return; // parents in a circle
         }
         lanes.push({ run, parent, from: parent ? Number(run.remarks["parent.step"]) || 0 : 0, lane: lanes.length });
-        known
-            .filter((child) => parents.get(child) === run)
+        (children.get(run) || [])
             .sort((a, b) => (Number(a.remarks["parent.step"]) || 0) - (Number(b.remarks["parent.step"]) || 0))
             .forEach((child) => add(child, run));
     };
-    known
-        .filter(
-            (run) => !parents.get(run) && known.some((child) => parents.get(child) === run) && (!root || run === root),
-        )
-        .forEach((run) => add(run));
+    known.filter((run) => children.has(run) && !parents.get(run) && (!root || run === root)).forEach((run) => add(run));
     return lanes;
 }
 

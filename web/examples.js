@@ -210,7 +210,11 @@ export const examplesPage = {
                                       "figure",
                                       {},
                                       pictureOf(pictures.get(row.sample), 64),
-                                      el("figcaption", {}, `${classOf(row.label)} → ${classOf(row.predicted)}`),
+                                      el(
+                                          "figcaption",
+                                          {},
+                                          `${classOf(row.label)} → ${row.predicted === null ? "none" : classOf(row.predicted)}`,
+                                      ),
                                   ),
                               ),
                           ),

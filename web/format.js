@@ -84,8 +84,10 @@ export function duration(seconds) {
           : `${Math.floor(minutes / 1440)} days`;
 }
 
+const moment = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
+
 export function when(seconds) {
-    return seconds > 0 ? new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–";
+    return seconds > 0 ? moment.format(new Date(seconds * 1000)) : "–";
 }
 
 // Ticks between two numbers at round places: at most so many, but three at least.

@@ -82,7 +82,16 @@ function lineGroups(view) {
 
 // ---- The table -------------------------------------------------------------------------------------------
 
+const sparks = new WeakMap(); // a run as the list has it: its canvas
+
 function spark(run) {
+    if (!sparks.has(run) || sparks.get(run).colour !== theme().accent) {
+        sparks.set(run, { canvas: drawSpark(run), colour: theme().accent });
+    }
+    return sparks.get(run).canvas;
+}
+
+function drawSpark(run) {
     const canvas = el("canvas", {
         class: "spark",
         role: "img",
@@ -516,7 +525,7 @@ export const runsPage = {
             }
         };
         const readSettings = async () => {
-            settings = (await fetchSettings()).runs;
+            settings = { ...settings, ...(await fetchSettings()).runs };
         };
         replace(context.main, empty, panes);
         context.onclose(() => {

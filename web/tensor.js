@@ -53,12 +53,15 @@ function tiles(tensor, place) {
 
 // A slice as a picture, about so many pixels wide; in colours of its own where none are given.
 export function pictureOf(tensor, size, colours) {
+    const finite = tensor.values.filter(Number.isFinite),
+        low = finite.reduce((least, v) => Math.min(least, v), finite[0] ?? NaN),
+        high = finite.reduce((most, v) => Math.max(most, v), finite[0] ?? NaN);
     const canvas = el("canvas", {
         class: "pixel",
         width: Math.max(1, tensor.columns),
         height: Math.max(1, tensor.rows),
         role: "img",
-        "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(tensor.min)} to ${short(tensor.max)}`,
+        "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(low)} to ${short(high)}`,
     });
     canvas.getContext("2d").putImageData(pixelsOf(tensor, colours ?? rangeOf(tensor.values)), 0, 0);
     const longest = Math.max(tensor.columns, tensor.rows),

@@ -75,6 +75,13 @@ typedef enum td_label_kind {
     TD_LABEL_NONE,    /* leave labels out */
 } td_label_kind;
 
+/* How a validation share is drawn. Values are part of the binary interface: only ever append. */
+typedef enum td_split {
+    TD_SPLIT_RANDOM,
+    TD_SPLIT_STRATIFIED, /* of each class the same share */
+    TD_SPLIT_END         /* not drawn: the last examples of the file */
+} td_split;
+
 typedef enum td_header { TD_HEADER_AUTO, TD_HEADER_YES, TD_HEADER_NO } td_header;
 
 /* What becomes of missing values: empty cells and the like in CSV files, NaN elsewhere. */
@@ -122,6 +129,15 @@ typedef struct td_augment {
     double contrast;   /* 1 - contrast … 1 + contrast times the distance from a channel's mean */
     td_fill fill;
 } td_augment;
+
+/* Rows that follow each other in time: an example is `length` of them, from each `stride`-th on, and its label that of
+ * the row `horizon` behind its last. */
+typedef struct td_window {
+    int64_t length; /* 0: every row is an example */
+    int64_t
+        horizon; /* 0: the label of the window's last row. Otherwise labels that are numbers are inputs too */
+    int64_t stride; /* 0: 1 */
+} td_window;
 
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
@@ -197,6 +213,12 @@ typedef struct td_data_options {
      * the same, but errors of rows come later: from td_batches_status and td_dataset_read, once they
      * were found. */
     bool while_reading;
+    /* CSV, 2-D NPY: windows of rows. A validation share is then the end of the file, not drawn. */
+    td_window window;
+    td_split split;
+    int64_t
+        folds; /* instead of a share: the examples are cut into so many parts, drawn by split … */
+    int64_t fold; /* … and this one, from 1, is the validation part; 0: 1 */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)

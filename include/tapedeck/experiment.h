@@ -28,6 +28,9 @@ TD_API td_experiment *td_experiment_read(const char *path, const td_experiment_o
 /* Accepts NULL. Trainers of it must be destroyed before. */
 TD_API void td_experiment_destroy(td_experiment *experiment);
 TD_API const char *td_experiment_name(const td_experiment *experiment);
+/* `validation: {folds: 5}` without a `fold`: how many there are to be trained, each with "data.validation.fold=N";
+ * 0: none. A trainer of it takes the first. */
+TD_API int64_t td_experiment_folds(const td_experiment *experiment);
 
 #ifdef __cplusplus
 }

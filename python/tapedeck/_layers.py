@@ -22,7 +22,7 @@ _records_graph = torch.is_grad_enabled
 class Tap:
     """What is called instead of a module: it calls the module, and observers before and after it."""
 
-    __slots__ = ("module", "call", "before", "after", "has_replicas")
+    __slots__ = ("module", "call", "before", "after", "around", "has_replicas")
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
@@ -30,6 +30,7 @@ class Tap:
         self.call = module._compiled_call_impl or module._call_impl
         self.before: tuple[Callable, ...] = ()
         self.after: tuple[Callable, ...] = ()
+        self.around: Any = None  # a context that the call is made in, where its `is_due` says so
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if self.has_replicas:  # of DataParallel: they have all that the module has, and are other modules
@@ -38,7 +39,11 @@ class Tap:
                 return caller._call_impl(*arguments, **named)
         for observer in self.before:
             observer(arguments, named)
-        output = self.call(*arguments, **named)
+        if self.around is not None and self.around.is_due:
+            with self.around:
+                output = self.call(*arguments, **named)
+        else:
+            output = self.call(*arguments, **named)
         for observer in self.after:
             observer(output)
         return output

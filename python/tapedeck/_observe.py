@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter as _loader_iterator
 
 from ._layers import EagerHook
 
@@ -137,6 +138,49 @@ def _scale_loss(observation: Observation, original: Any) -> Any:
     return scale
 
 
+def _attend(observation: Observation, original: Any) -> Any:
+    def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+               *rest: Any, **named: Any) -> Any:
+        observation.notify("attention", (query, key, attn_mask, is_causal, named.get("scale"), bool(named.get("enable_gqa"))))
+        return original(query, key, value, attn_mask, dropout_p, is_causal, *rest, **named)
+
+    return attend
+
+
+def _softmax(observation: Observation, original: Any) -> Any:
+    def softmax(*arguments: Any, **named: Any) -> Any:
+        observation.notify("softmax", (arguments[0] if arguments else named.get("input"),))
+        return original(*arguments, **named)
+
+    return softmax
+
+
+def _draw(observation: Observation, original: Any) -> Any:
+    def _next_index(self: Any) -> Any:
+        rows = original(self)
+        observation.notify("draw", self, rows)
+        return rows
+
+    return _next_index
+
+
+def _hand_out(observation: Observation, original: Any) -> Any:
+    def __next__(self: Any) -> Any:
+        batch = original(self)
+        observation.notify("next", self, None)
+        return batch
+
+    return __next__
+
+
+def _begin_again(observation: Observation, original: Any) -> Any:
+    def _reset(self: Any, *arguments: Any, **named: Any) -> Any:
+        observation.notify("reset", self, None)
+        return original(self, *arguments, **named)
+
+    return _reset
+
+
 # ---- What can be observed --------------------------------------------------------------------------------------
 
 
@@ -168,6 +212,12 @@ backward = Observation(lambda: [(torch.autograd, "backward", _backward)])  # (te
 loader = Observation(lambda: [(DataLoader, "__iter__", _iterate)])  # (loader), before the iterator is made
 scheduler = Observation(_find_schedulers)  # (scheduler), after its step
 losses = Observation(lambda: [(torch.nn.functional, name, _compute_loss) for name in ("cross_entropy", "nll_loss")])  # (outputs, target)
+# (kind, arguments), before attention is computed; a softmax, too, which is attention's only where its caller says so
+attention = Observation(lambda: [(torch.nn.functional, "scaled_dot_product_attention", _attend),
+                                 (torch.nn.functional, "softmax", _softmax)])
+# ("draw" | "next" | "reset", iterator, rows): what a loader's sampler draws, and when a batch is handed out
+indices = Observation(lambda: [(_loader_iterator, "_next_index", _draw), (_loader_iterator, "__next__", _hand_out),
+                               (_loader_iterator, "_reset", _begin_again)])
 scaling = Observation(_find_scaler)  # (scaler), before it scales a loss
 
 

@@ -42,6 +42,7 @@ class WatchOptions(DeckOptions, total=False):
     capsule: int
     verify_every: int
     loop_checks: bool
+    functions: bool
 
 
 class TrackOptions(TypedDict, total=False):

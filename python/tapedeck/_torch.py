@@ -39,6 +39,7 @@ def watch(
     deck: Deck | None = None,
     prefix: str = "",
     loop_checks: bool = True,
+    functions: bool = False,
     capsule: int = 0,
     verify_every: int = 0,
     **options: Unpack[DeckOptions],
@@ -74,6 +75,8 @@ def watch(
         prefix: of all names: ``critic`` makes ``critic.0.output``.
         loop_checks: gather facts about the training loop for `tapedeck diagnose`. For as long as that takes, a few
             attributes of torch's modules are replaced (docs/python.md); False leaves them as they are.
+        functions: also record what the model computes between its modules, as ``block.0/relu.output``, ``block.0/add.error``:
+            functions of torch and arithmetic, with a number behind where a module calls one again (``block.0/add@1.output``).
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
             again. Costs two copies of model and optimizer state, and of the batches.
@@ -93,7 +96,8 @@ def watch(
     if deck is None:
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world, local)
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world, local,
+                      functions)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)

@@ -23,6 +23,9 @@ from ._placement import Activations, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
+from ._torch_attention import Attention
+from ._torch_functions import Functions
+from ._torch_rows import LossRows
 from .deck import Deck
 
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
@@ -32,7 +35,7 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool, world: int, local: bool) -> None:
+                 loop_checks: bool, world: int, local: bool, functions: bool = False) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -76,6 +79,9 @@ class Watcher(Recording):
         self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix) if loop_checks else None
         self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
+        self.derived = [LossRows(self), Attention(self)]
+        self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
+        self.functions = Functions(self) if functions else None
 
     def _declare(self) -> None:
         order = 0
@@ -152,6 +158,8 @@ class Watcher(Recording):
     def _open_step(self) -> None:
         """Something may be due that was not before."""
         self.due = self.deck._native.due(self.deck.steps + 1)
+        for each in self.derived:
+            each.open_step(self.due and not self.finished)
         if self.due:
             self._put_on()
             self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
@@ -171,6 +179,7 @@ class Watcher(Recording):
                            "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
+        self.handles[0].tap.around = self.functions  # the first module is the model itself
         self.handles += [tensor.register_hook(EagerHook(partial(self._put_local, signal))) for tensor, signal in self.local]
 
     def _put_local(self, signal: Any, gradient: torch.Tensor) -> None:
@@ -179,6 +188,8 @@ class Watcher(Recording):
             self.guard("local_gradients", self.put, signal, gradient if self.loss_scale == 1 else gradient / self.loss_scale)
 
     def _take_off(self) -> None:
+        if self.handles:
+            self.handles[0].tap.around = None
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -324,6 +335,8 @@ class Watcher(Recording):
                 self.note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
             self.scalar("training_mode", float(self.model.training))
             self.scalar("micro_batches", float(self.passes))
+            if self.scale.wants() and self.scaler.find() is not None:
+                self.scalar("loss_scale", self.scaler.scale())
             self._remember(updates.parameters(), updates)
 
     def after_update(self, updates: Updates) -> None:
@@ -334,6 +347,7 @@ class Watcher(Recording):
             self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
+        self.derived[0].after_update()
         clock.see_step(id(updates))
         if clock.is_over and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass
@@ -383,6 +397,8 @@ class Watcher(Recording):
 
     def finish(self) -> None:
         self.finished = True
+        for each in self.derived:
+            self.guard("derived", each.finish)
         if self.loop is not None:
             self.loop.finish()
         self.scaler.settle()

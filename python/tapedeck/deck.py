@@ -137,6 +137,8 @@ class Deck:
         self._pid = os.getpid()
         self._metrics = metrics
         self._tracked = False
+        self._names_rows = False  # a track or a condition speaks of loss.rows
+        self._rows_given = False  # by batch()
         self._begun = False
         self._finished = False
         self._ends_epoch = False
@@ -222,6 +224,7 @@ class Deck:
             listed(what), every=every or log_freq, every_epochs=every_epochs, at=at, start=start, end=end,
             sample=sample, when=when, history=history, form=form_bits(form), to=listed(to),
         )
+        self._names_rows = self._names_rows or "rows" in f"{listed(what)} {when}"
         self._tracked = True
         self._by_epoch = self._by_epoch or every_epochs > 0
         for part in self._parts:
@@ -409,6 +412,7 @@ class Deck:
         import numpy
 
         rows = numpy.ascontiguousarray(rows, dtype=numpy.int64)
+        self._rows_given = True
         if labels is None:
             self._native.batch(rows)
         else:

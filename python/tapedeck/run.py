@@ -202,7 +202,10 @@ class Signal:
             import numpy
         except ImportError:
             return None
-        array = numpy.load(os.path.join(self._run._native.files(), file), mmap_mode="r")[first:first + len(places)]
+        folder = self._run._files()
+        if folder is None:
+            return None
+        array = numpy.load(os.path.join(folder, file), mmap_mode="r")[first:first + len(places)]
         return array if len(array) == len(places) and array.dtype.isnative else None
 
     @property
@@ -245,8 +248,9 @@ class Signal:
         import numpy
 
         dtype, shape, data, file, record, _ = content
-        if file.endswith(".npy"):
-            return numpy.load(os.path.join(self._run._native.files(), file), mmap_mode="r")[record]
+        folder = self._run._files() if file.endswith(".npy") else None
+        if folder is not None:
+            return numpy.load(os.path.join(folder, file), mmap_mode="r")[record]
         if dtype == "bfloat16":
             return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
         return numpy.frombuffer(data, dtype).reshape(shape)
@@ -281,6 +285,13 @@ class Run(Mapping[str, Signal]):
     def _load(self) -> None:
         self._about = self._native.about()
         self._signals = {row[0]: Signal(self, *row) for row in self._native.signals()}
+
+    def _files(self) -> str | None:
+        """The folder of the run's files; None where only a database has them, or nobody does."""
+        try:
+            return self._native.files()
+        except _native.Error:
+            return None
 
     def refresh(self) -> "Run":
         """Looks again: what has been recorded since."""

@@ -1,5 +1,5 @@
-"""A PostgreSQL server of a test's own, on a socket in a temporary folder. Debian's package, of whatever version is installed;
-the server does not run as root, so a root starts it as another user."""
+"""A PostgreSQL server of a test's own, on a socket in a temporary folder. Debian's package, of whatever version is installed,
+or the programs in the folder TD_POSTGRESQL; the server does not run as root, so a root starts it as another user."""
 import glob
 import os
 import pwd
@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 import time
 
-PROGRAMS = (sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
-            or [None])[-1]
+PROGRAMS = os.environ.get("TD_POSTGRESQL") or (sorted(glob.glob("/usr/lib/postgresql/*/bin"),
+                                                      key=lambda path: int(path.split("/")[4])) or [None])[-1]
 
 
 def is_there(build):
@@ -26,6 +26,7 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="tapedeck-pg-")
         self.data = os.path.join(self.folder, "data")
         self.options = options
+        self.port = 5432
         self.as_user = []
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
@@ -56,7 +57,7 @@ class Server:
 
     def sql(self, text, user="team", database="runs"):
         """The answer's rows, a list of texts each."""
-        done = subprocess.run([os.path.join(PROGRAMS, "psql"), "-h", self.folder, "-U", user, "-d",
+        done = subprocess.run([os.path.join(PROGRAMS, "psql"), "-h", self.folder, "-p", str(self.port), "-U", user, "-d",
                                database, "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", text],
                               capture_output=True, text=True, check=False, env=ENVIRONMENT)
         if done.returncode:

@@ -91,6 +91,27 @@ class Database(Case):
                          json.loads(self.run_program("runs", "--json", "runs").stdout)[0] | {"folder": ""})
         self.assertRegex(self.run_program("compare", folder, place).stdout, r"the same\n\n.*: 0 of \d+ signals part")
 
+    def test_agents_are_answered_the_same(self):
+        folder = self.train()
+        place = self.push(folder)[0]
+        calls = [("list_runs", {}), ("describe_run", {"run": "small"}), ("query", {"sql": "SELECT signal, step, value FROM scalars ORDER BY 1, 2"}),
+                 ("series", {"run": "small", "signals": "loss,*.error"}), ("layers", {"run": "small", "kind": "gradient"}),
+                 ("compare_runs", {"a": "small", "b": "small"}), ("diagnose_run", {"run": "small"}),
+                 ("assert_run", {"run": "small", "expression": "loss < 100"}), ("describe_run", {"run": "none"})]
+        lines = "".join(json.dumps({"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {"name": name, "arguments": arguments}}) + "\n"
+                        for i, (name, arguments) in enumerate(calls))
+        answers = []
+        for served in ("runs", self.url):
+            done = subprocess.run([PROGRAM, "mcp", served], cwd=self.folder, env=self.environment(), input=lines, capture_output=True,
+                                  text=True, check=True)
+            answers.append([json.loads(line)["result"] for line in done.stdout.replace(f'{{\\"folder\\":\\"{served}', "").splitlines()])
+        for one, other, call in zip(*answers, calls, strict=True):
+            self.assertEqual(one, other, call)
+            self.assertEqual(one["isError"], call[1].get("run") == "none", one)
+        gone = subprocess.run([PROGRAM, "mcp", self.server.url(database="none")], input="", capture_output=True, text=True, check=False)
+        self.assertEqual((gone.returncode, place), (1, self.url + "#small"))
+        self.assertIn("does not exist", gone.stderr)
+
     def compare_folders(self, one, other):
         files = [sorted(path for path in glob.glob(folder + "/**", recursive=True) if os.path.isfile(path)) for folder in (one, other)]
         self.assertTrue(files[0])

@@ -102,7 +102,8 @@ static void types(td_deck *deck) {
 enum { ODD_STEPS = 100, ODD_EVERY = 25, ODD_UNITS = 32 };
 
 static void record_odd_tensors(td_deck *deck) {
-    static float output[16][ODD_UNITS], kernel[3][3][1][4], nothing[4], prediction[4][2];
+    static float output[16][ODD_UNITS], kernel[3][3][1][4], nothing[4], prediction[4][2],
+        input[4][5][5][1];
     for (int i = 0; i < 16; i++) {
         output[i][0] = 1;
         output[i][1] = -2;
@@ -110,6 +111,9 @@ static void record_odd_tensors(td_deck *deck) {
     }
     for (int i = 0; i < 36; i++) {
         (&kernel[0][0][0][0])[i] = powf(10, (float)(i % 4)) * (float)(i / 4 + 1);
+    }
+    for (int i = 0; i < 100; i++) {
+        (&input[0][0][0][0])[i] = (float)(100 * (i / 25) + i % 25);
     }
     for (int i = 0; i < 4; i++) {
         nothing[i] = NAN;
@@ -123,6 +127,11 @@ static void record_odd_tensors(td_deck *deck) {
     (void)td_deck_record(deck, "lost.output",
                          (td_view){TD_FLOAT32, TD_SHAPE(4), nothing, NULL, NULL});
     (void)td_signal_record(
+        td_deck_signal_with(
+            deck, "input",
+            &(td_signal_info){sizeof(td_signal_info), .kind = TD_SIGNAL_INPUT, .batched = true}),
+        (td_view){TD_FLOAT32, TD_SHAPE(4, 5, 5, 1), input, NULL, NULL});
+    (void)td_signal_record(
         td_deck_signal_with(deck, "prediction",
                             &(td_signal_info){sizeof(td_signal_info), .kind = TD_SIGNAL_PREDICTION,
                                               .batched = true, .classes = 2}),
@@ -132,7 +141,7 @@ static void record_odd_tensors(td_deck *deck) {
 static void odd(td_deck *deck) {
     static const int64_t rows[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     static const int32_t labels[4] = {1, 1, 0, 0};
-    td_deck_track(deck, .what = "hidden.output,conv.kernel,lost.output", .form = TD_TENSOR,
+    td_deck_track(deck, .what = "hidden.output,conv.kernel,lost.output,input", .form = TD_TENSOR,
                   .to = "npy");
     td_deck_track(deck, .what = "prediction", .form = TD_ROWS, .to = "sqlite");
     for (int64_t step = 1; step <= ODD_STEPS; step++) {

@@ -35,7 +35,7 @@ class Recorded:
                 self.values.setdefault(name, {})[step] = value
 
     def tensor(self, name):
-        return np.load(os.path.join(self.folder, f"{name}.npy")).astype(np.float64)
+        return np.load(os.path.join(self.folder, f"{name.replace('/', '%2F').replace('@', '%40')}.npy")).astype(np.float64)
 
 
 def spectrum(matrix):
@@ -283,6 +283,243 @@ record:
     def test_a_wrong_word_is_reported_before_training(self):
         self.write("e.yaml", self.EXPERIMENT.format(optimizer="{adam: {}}", record="  - {what: hidden.kernel.spectral_nrom}\n"))
         self.assertIn("no signal 'hidden.kernel.spectral_nrom'", self.run_program("train", "e.yaml", status=2).stderr)
+
+
+class NativeRows(Case):
+    """What of a batch is asked: attention of each head, the loss of each row."""
+
+    EXPERIMENT = """
+name: NAME
+threads: 2
+data: {train: data.npz, label: {x: x, y: y}, batch: 8, shuffle: false}
+model:
+  - multi_head_attention: {name: attention, heads: 2, key_dim: 4, OPTIONS}
+  - flatten:
+  - dense: {name: logits, units: 3}
+train:
+  loss: sparse_categorical_crossentropy
+  from_logits: true
+  optimizer: {adam: {learning_rate: 0.05}}
+  steps: 4
+record:
+RECORD
+"""
+    RECORD = """
+  - {what: [input, prediction, logits.output, label, "attention.*kernel", "attention.*bias", attention.entropy, attention.max_logit, attention.map, loss.rows], form: tensor, to: [npy]}
+  - {what: loss.rows, form: rows, to: [csv]}
+  - {what: loss, to: [csv]}
+"""
+
+    def run_with(self, name, options, record):
+        self.write("e.yaml", self.EXPERIMENT.replace("NAME", name).replace("OPTIONS", options).replace("RECORD", record))
+        self.run_program("train", "e.yaml", "--quiet", "--out", name)
+        return Recorded(self.path(name, name))
+
+    def test_against_numpy(self):
+        generator = np.random.default_rng(0)
+        np.savez(self.path("data.npz"), x=generator.standard_normal((32, 6, 5)).astype("float32"), y=generator.integers(0, 3, 32).astype("int32"))
+        for name, options in {"plain": "causal: false", "causal": "causal: true", "dropped": "dropout: 0.3"}.items():
+            with self.subTest(name):
+                run = self.run_with(name, options, self.RECORD)
+                self.check_attention(run, name == "causal")
+                self.check_rows(run)
+        with tempfile.TemporaryDirectory():
+            bare = self.run_with("dropped-bare", "dropout: 0.3", "  - {what: loss, to: [csv]}")
+        a, b = (load_file(os.path.join(each.folder, "model.safetensors")) for each in (run, bare))
+        self.assertEqual({key: value.tobytes() for key, value in a.items()}, {key: value.tobytes() for key, value in b.items()})
+
+    def check_attention(self, run, causal):
+        x = run.tensor("input")[1]
+        weights = {key: run.tensor(f"attention.{key}")[0] for key in ("query_kernel", "query_bias", "key_kernel", "key_bias")}
+        q = np.einsum("btf,fhd->bhtd", x, weights["query_kernel"]) + weights["query_bias"][None, :, None]
+        k = np.einsum("btf,fhd->bhtd", x, weights["key_kernel"]) + weights["key_bias"][None, :, None]
+        scores = q @ np.swapaxes(k, 2, 3) / 2
+        scores = np.where(np.tril(np.ones((6, 6))) > 0, scores, -np.inf) if causal else scores
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1).mean(-1)
+        np.testing.assert_allclose(run.tensor("attention.entropy")[1], entropy, rtol=1e-5)
+        np.testing.assert_allclose(run.tensor("attention.max_logit")[1], scores.max((2, 3)), rtol=1e-5)
+        np.testing.assert_allclose(run.tensor("attention.map")[1], p, rtol=1e-4, atol=1e-6)
+
+    def check_rows(self, run):
+        logits, labels = run.tensor("logits.output"), run.tensor("label").astype(int)
+        losses = [F.cross_entropy(torch.tensor(a), torch.tensor(b.reshape(-1)), reduction="none").numpy() for a, b in zip(logits, labels)]
+        np.testing.assert_allclose(run.tensor("loss.rows"), losses, rtol=1e-5)
+        np.testing.assert_allclose(list(run.values["loss"].values()), np.mean(losses, axis=1), rtol=1e-5)
+        with open(os.path.join(run.folder, "loss.rows.csv"), encoding="utf-8") as file:
+            rows = [line.split(",") for line in file.read().splitlines()]
+        self.assertEqual(rows[0], ["epoch", "step", "sample", "rows_0"])
+        self.assertEqual([int(row[2]) for row in rows[1:]], list(range(32)))
+
+
+class Block(nn.Module):
+    """Attention as most write it: projections of its own around scaled_dot_product_attention."""
+
+    def __init__(self, causal):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.causal = causal
+
+    def forward(self, x):
+        q, k, v = (layer(x).unflatten(-1, (2, 4)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = F.relu(self.linear(x))
+        return (x + y) + y * 0.5
+
+
+class Transformer(nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        self.embed, self.block = nn.Embedding(11, 8), Block(True)
+        self.attention, self.head, self.weights = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 11), weights
+
+    def forward(self, tokens, padding):
+        x = self.embed(tokens)
+        x = x + self.block(x)
+        y, _ = self.attention(x, x, x, key_padding_mask=padding, need_weights=self.weights)
+        return self.head(x + y)
+
+
+class TorchRows(Base):
+    def setUp(self):
+        super().setUp()
+        generator = torch.Generator().manual_seed(0)
+        self.tokens = torch.randint(0, 11, (24, 7), generator=generator)
+        self.padding = torch.arange(7)[None] >= torch.randint(4, 8, (24, 1), generator=generator)
+        self.targets = torch.where(self.padding, -100, (self.tokens * 3) % 11)
+
+    def train(self, folder, weights=False, workers=0):
+        torch.manual_seed(0)
+        model = Transformer(weights)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        data = torch.utils.data.TensorDataset(self.tokens, self.padding, self.targets)
+        loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, num_workers=workers, generator=torch.Generator().manual_seed(1))
+        deck, expected = None, []
+        if folder:
+            deck = tapedeck.watch(model, self.path(folder), optimizer=optimizer, every=1, log="", loop_checks=False)
+            deck.track("loss.rows,*.entropy,*.max_logit,*.map", form="tensor", to="npy")
+            deck.track("loss.rows", form="rows", to="csv")
+        for _ in range(2):
+            for tokens, padding, targets in loader:
+                logits = model(tokens, padding)
+                loss = F.cross_entropy(logits.view(-1, 11), targets.view(-1))
+                optimizer.zero_grad()
+                with torch.no_grad():
+                    each = F.cross_entropy(logits.double().transpose(1, 2), targets, reduction="none")
+                    rows = [next(i for i, known in enumerate(self.tokens) if torch.equal(known, one)) for one in tokens]
+                    expected.append((rows, each.sum(1) / (targets >= 0).sum(1), *self.heads(model, tokens, padding)))
+                loss.backward()
+                optimizer.step()
+                if deck:
+                    deck.log(loss=loss)
+                    deck.step()
+        if deck:
+            deck.finish()
+        return [p.detach().clone() for p in model.parameters()], deck and Recorded(deck.folder), expected
+
+    def heads(self, model, tokens, padding):
+        """Entropies, largest scores and weights in double precision, of both attentions."""
+        def of(q, k, mask):
+            scores = (q.double() @ k.double().transpose(-2, -1) / 2).masked_fill(~mask, -torch.inf)
+            p = scores.softmax(-1)
+            return torch.special.entr(p).sum(-1).mean(-1), scores.amax((-2, -1)), p
+
+        x = model.embed(tokens)
+        split = lambda y: y.unflatten(-1, (2, 4)).transpose(1, 2)  # noqa: E731
+        first = of(split(model.block.q(x)), split(model.block.k(x)), torch.ones(7, 7).tril() > 0)
+        x = x + model.block(x)
+        q, k, _ = F.linear(x, model.attention.in_proj_weight, model.attention.in_proj_bias).chunk(3, -1)
+        return first, of(split(q), split(k), ~padding[:, None, None])
+
+    def test_attention_and_rows(self):
+        for weights, workers in ((False, 0), (True, 2)):
+            with self.subTest(weights=weights):
+                bare, _, _ = self.train(None, weights, workers)
+                recorded, run, expected = self.train(f"run{weights}", weights, workers)
+                self.assertTrue(all(torch.equal(a, b) for a, b in zip(bare, recorded)))
+                for name, which in (("block", 2), ("attention", 3)):
+                    for i, word in enumerate(("entropy", "max_logit", "map")):
+                        wanted = torch.stack([each[which][i] for each in expected])
+                        np.testing.assert_allclose(run.tensor(f"{name}.{word}"), wanted, rtol=1e-5, atol=1e-6 if word == "map" else 0)
+                np.testing.assert_allclose(run.tensor("loss.rows"), torch.stack([each[1] for each in expected]), rtol=1e-5)
+                with open(os.path.join(run.folder, "loss.rows.csv"), encoding="utf-8") as file:
+                    rows = [int(line.split(",")[2]) for line in file.read().splitlines()[1:]]
+                self.assertEqual(rows, [row for each in expected for row in each[0]])
+        self.assertEqual(F.softmax.__module__, "torch.nn.functional")
+        self.assertFalse(hasattr(F.scaled_dot_product_attention, "__wrapped__"))
+
+    def test_functions_between_modules(self):
+        def train(folder):
+            torch.manual_seed(0)
+            model = nn.Sequential(Residual(), Residual())
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            x = torch.randn(5, 4)
+            deck = folder and tapedeck.watch(model, self.path(folder), optimizer=optimizer, log="", loop_checks=False, functions=True)
+            if deck:
+                deck.track("*.output,*.error", at=[2], form="tensor", to="npy")
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+                if deck:
+                    deck.step()
+            if deck:
+                deck.finish()
+            return [p.detach().clone() for p in model.parameters()], deck and Recorded(deck.folder)
+
+        bare, _ = train(None)
+        recorded, run = train("run")
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(bare, recorded)))
+        functions = {name for name in run.kinds if "/" in name}
+        self.assertEqual(functions, {f"{i}/{word}.{kind}" for i in (0, 1) for word in ("relu", "mul", "add", "add@1") for kind in ("output", "error")})
+        linear, relu, add = (run.tensor(name) for name in ("0.linear.output", "0/relu.output", "0/add.output"))
+        np.testing.assert_array_equal(relu, np.maximum(linear, 0))
+        np.testing.assert_allclose(run.tensor("0/add@1.output"), add + 0.5 * relu, rtol=1e-6)
+        np.testing.assert_array_equal(run.tensor("0/mul.error"), run.tensor("0/add@1.error"))
+        self.assertEqual(torch.overrides._get_current_function_mode_stack() if hasattr(torch.overrides, "_get_current_function_mode_stack") else [], [])
+
+    def test_the_history_of_the_loss_scale(self):
+        model = nn.Linear(4, 3)
+        optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+        deck = tapedeck.watch(model, self.path("run"), optimizer=optimizer, scaler=scaler, log="", loop_checks=False)
+        deck.track("loss_scale")
+        for i in range(6):
+            optimizer.zero_grad()
+            scaler.scale(model(torch.full((2, 4), float("inf") if i == 3 else 1.0)).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            deck.step()
+        deck.finish()
+        self.assertEqual(Recorded(deck.folder).values["loss_scale"], {1: 1024, 2: 1024, 3: 2048, 5: 1024, 6: 1024})  # step 4 was skipped
+
+    def test_losses_of_torch(self):
+        x, generator = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.Generator().manual_seed(1)
+        targets = torch.rand(6, 3, generator=generator)
+        cases = {"mse": F.mse_loss, "smooth_l1": F.smooth_l1_loss, "huber": lambda a, b, **more: F.huber_loss(a, b, delta=0.3, **more),
+                 "bce": F.binary_cross_entropy_with_logits,
+                 "weighted": lambda a, b, **more: F.binary_cross_entropy_with_logits(a, b, pos_weight=torch.tensor([1.0, 2, 3]), **more)}
+        for name, function in cases.items():
+            with self.subTest(name):
+                model = nn.Linear(4, 3)
+                optimizer = torch.optim.SGD(model.parameters(), 0.1)
+                deck = tapedeck.watch(model, self.path(name), optimizer=optimizer, log="", loop_checks=False)
+                deck.track("loss.rows", form="tensor", to="npy")
+                output = model(x)
+                (function(output, targets) / 4).backward()
+                optimizer.step()
+                deck.step()
+                deck.finish()
+                wanted = function(output.detach().double(), targets.double(), reduction="none").mean(1)
+                np.testing.assert_allclose(Recorded(deck.folder).tensor("loss.rows")[0], wanted, rtol=1e-5)
 
 
 class Keras(Base):

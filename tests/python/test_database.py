@@ -1,8 +1,10 @@
 """Runs in PostgreSQL from Python: sent while they are written, by one process or several, and read as folders are."""
+import filecmp
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -71,6 +73,56 @@ class Database(unittest.TestCase):
         os.rename(self.path, self.path + "-moved")
         with self.assertRaisesRegex(tapedeck.Error, "on the machine that wrote it"):
             tapedeck.Run(self.url + "#a")["x.output"].array()
+
+    def write_tensors(self, steps, **options):
+        with tapedeck.Deck(self.path, store=self.url + "&tensors=database", **options) as deck:
+            deck.track("x", form="tensor", to="npy")
+            deck.track("picture", form="image", to="png")
+            for step in steps:
+                deck.log(loss=float(step))
+                deck.record("x", np.full((100, 40), step, np.float32))
+                if step % 50 == 0:
+                    deck.record("picture", np.arange(64, dtype=np.float32).reshape(1, 8, 8) * step)
+                deck.step(step=step)
+                if step % 200 == 0:
+                    time.sleep(0.7)  # so that it grows while it is sent
+
+    def test_tensors_are_kept_where_the_url_asks_for_it(self):
+        self.write_tensors(range(1, 801))
+        self.write_tensors(range(501, 521), resume=500, discard=True)  # the file becomes shorter
+        own, place = tapedeck.Run(self.path), self.url + "#a"
+        expected, records = np.array(own["x"].array()), [own["picture"].at(step) for step in (50, 300, 500)]
+        self.assertEqual(expected.shape, (520, 100, 40))
+        again = subprocess.run([PROGRAM, "push", self.path, self.url + "&tensors=database"], capture_output=True, text=True, check=True)
+        self.assertIn("#a: 0 records", again.stdout)
+        moved = self.path + "-moved"
+        os.rename(self.path, moved)
+        run = tapedeck.Run(place)
+        np.testing.assert_array_equal(run["x"].array(), expected)
+        np.testing.assert_array_equal(run["x"].at(333), expected[332])
+        self.assertEqual([run["picture"].at(step) for step in (50, 300, 500)], records)
+        shown = [subprocess.run([PROGRAM, "show", run, "x", "--step", "77"], capture_output=True, text=True, check=True).stdout.replace(run, "")
+                 for run in (moved, place)]
+        self.assertEqual(*shown)
+        back = self.path + "-back"
+        subprocess.run([PROGRAM, "pull", place, back], check=True, capture_output=True)
+        for name in ("x.npy", "x.steps.npy", *sorted(os.path.join("images", "picture", file) for file in os.listdir(os.path.join(moved, "images", "picture")))):
+            self.assertTrue(filecmp.cmp(os.path.join(moved, name), os.path.join(back, name), shallow=False), name)
+        # A piece that is wrong or gone is put right; a path that leads out of the folder is refused.
+        self.server.sql("UPDATE tapedeck.file_piece SET digest = 0 WHERE path = 'x.npy' AND number = 2;"
+                        "DELETE FROM tapedeck.file_piece WHERE path = 'x.npy' AND number = 1")
+        with self.assertRaisesRegex(tapedeck.Error, "x.npy"):
+            tapedeck.Run(place)["x"].array()
+        again = subprocess.run([PROGRAM, "push", moved, self.url + "&tensors=database"], capture_output=True, text=True, check=True)
+        self.assertIn("#a: 2 records", again.stdout)
+        np.testing.assert_array_equal(tapedeck.Run(place)["x"].array(), expected)
+        self.server.sql("UPDATE tapedeck.file_piece SET path = '../out.npy' WHERE path = 'x.npy'")
+        refused = subprocess.run([PROGRAM, "pull", place, self.path + "-other"], capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("../out.npy is no file of a run", refused.stderr)
+        self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.path), "out.npy")))
+        with self.assertRaisesRegex(tapedeck.Error, "tensors=database is all"):
+            tapedeck.Deck(self.path, store=self.url + "&tensors=some")
 
     def test_the_environment_names_the_store(self):
         os.environ["TAPEDECK_STORE"] = self.url

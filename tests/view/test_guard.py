@@ -200,6 +200,26 @@ class Guard(unittest.TestCase):
             process.kill()
             process.wait()
 
+    def test_a_run_that_others_ask_for_stays_in_the_list_with_its_settings(self):
+        """A request that is being answered has the run: the list waits for it, and does not say that the run is being read."""
+        run, done = self.viewer.first_run(), threading.Event()
+
+        def ask():
+            while not done.is_set():
+                self.viewer.get(f"/api/run?run={run}")
+        askers = [threading.Thread(target=ask) for _ in range(4)]
+        for asker in askers:
+            asker.start()
+        try:
+            for _ in range(60):
+                listed = next(each for each in json.loads(self.viewer.get("/api/runs")[2])["runs"] if each["id"] == run)
+                self.assertFalse(listed["loading"])
+                self.assertIn(run, json.loads(self.viewer.get("/api/settings")[2])["runs"])
+        finally:
+            done.set()
+            for asker in askers:
+                asker.join()
+
     def test_damaged_runs_are_listed_and_harm_nobody(self):
         folder = Folder()
         record(folder / "good", "hostile")

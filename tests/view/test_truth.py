@@ -56,6 +56,15 @@ class Truth(unittest.TestCase):
         self.assertIn("∞", [text for text in rows if text[0] == "2"][0][4])
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('.grid td')].reduce((sum, cell) => sum + (Number(cell.innerText) || 0), 0)"), 2)
 
+    def test_wrong_examples_are_pictures(self):
+        """Of rows whose input was recorded; each says what is in it, not in all of them."""
+        self.open("examples")
+        self.browser.wait_text("Wrong ones")
+        pictures = "[...[...document.querySelectorAll('main figure')].find((f) => f.innerText.startsWith('Wrong ones')).querySelectorAll('figure')]"
+        self.assertEqual(self.browser.run(f"return {pictures}.map((f) => f.innerText.trim())"), ["1 → none", "0 → none"])
+        self.assertEqual(self.browser.run(f"return {pictures}.map((f) => f.querySelector('canvas').getAttribute('aria-label'))"),
+                         ["5 by 5 values from 100 to 124", "5 by 5 values from 200 to 224"])
+
     def test_the_list_of_runs_shows_nan_infinity_and_damage(self):
         self.browser.run("location.hash = '#/runs'")
         self.coloured("tbody td span", "NaN")

@@ -10,6 +10,11 @@ bool td__url_is(const char *text) {
     return strncmp(text, "postgresql://", 13) == 0 || strncmp(text, "postgres://", 11) == 0;
 }
 
+const char *td__place_name(const char *place) {
+    const char *mark = td__url_is(place) ? strchr(place, '#') : strrchr(place, '/');
+    return mark && mark[1] ? mark + 1 : place;
+}
+
 /* ---- Passwords that were taken out ---------------------------------------------------------- */
 
 typedef struct secret {
@@ -101,29 +106,40 @@ static bool take_from_user(char *url, char *password) {
     return true;
 }
 
-/* ?password=… and the like. */
-static void take_from_options(char *url, char *password) {
-    static const char *const names[] = {"password=", "sslpassword="};
+/* Takes ?NAME=VALUE out, where name is NAME=; the value of the last one is in value. */
+static bool take_option(char *url, const char *option, char value[TD__URL_ROOM]) {
     char *query = strchr(url, '?');
-    for (size_t i = 0; query && i < TD__COUNT(names); i++) {
-        size_t name = strlen(names[i]);
-        for (char *at = query + 1; *at;) {
-            size_t length = strcspn(at, "&");
-            if (strncmp(at, names[i], name) == 0) {
-                if (i == 0) {
-                    (void)snprintf(password, TD__URL_ROOM, "%.*s", (int)(length - name), at + name);
-                    decode(password);
-                }
-                cut(at, length + (at[length] == '&'));
-            } else {
-                at += length + (at[length] == '&');
-            }
+    size_t name = strlen(option);
+    bool found = false;
+    for (char *at = query ? query + 1 : ""; *at;) {
+        size_t length = strcspn(at, "&");
+        if (strncmp(at, option, name) == 0) {
+            (void)snprintf(value, TD__URL_ROOM, "%.*s", (int)(length - name), at + name);
+            decode(value);
+            found = true;
+            cut(at, length + (at[length] == '&'));
+        } else {
+            at += length + (at[length] == '&');
         }
     }
     size_t length = strlen(url);
-    if (query && length && (url[length - 1] == '?' || url[length - 1] == '&')) {
+    if (found && (url[length - 1] == '?' || url[length - 1] == '&')) {
         url[length - 1] = 0;
     }
+    return found;
+}
+
+td_status td__url_tensors(const char *url, char plain[TD__URL_ROOM], bool *tensors,
+                          td_error *error) {
+    char value[TD__URL_ROOM] = "";
+    (void)snprintf(plain, TD__URL_ROOM, "%s", url);
+    *tensors = take_option(plain, "tensors=", value);
+    return !*tensors || strcmp(value, "database") == 0
+               ? TD_OK
+               : td_error_set(error, TD_INVALID,
+                              "%s: tensors=database is all that can be asked for; without it they "
+                              "stay in the run's folder",
+                              url);
 }
 
 td_status td__url_take(const char *text, char url[TD__URL_ROOM], char run[TD__URL_ROOM],
@@ -146,7 +162,9 @@ td_status td__url_take(const char *text, char url[TD__URL_ROOM], char run[TD__UR
                             "a password in a URL has its signs / ? # @ and %% written as %%2F, "
                             "%%3F, %%23, %%40 and %%25");
     }
-    take_from_options(url, password);
+    char unused[TD__URL_ROOM];
+    (void)take_option(url, "password=", password);
+    (void)take_option(url, "sslpassword=", unused);
     return !*password || keep_password(url, password)
                ? TD_OK
                : td_error_set(error, TD_MEMORY, "out of memory for a URL");

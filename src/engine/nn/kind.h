@@ -152,6 +152,14 @@ typedef struct td__keras_side {
 typedef struct td__layer td__layer;
 struct td__operators;
 
+/* Something that can be asked about a layer right after its forward pass: LAYER.WORD, a signal that is recorded
+ * on request. Its rows are the batch's examples; a tensor of more than two axes has channels before height
+ * and width. NULL: there is nothing, or memory is exhausted. */
+typedef struct td__layer_view {
+    const char *word;
+    td_tensor *(*compute)(const td__layer *layer, td_tape *tape);
+} td__layer_view;
+
 typedef struct td__layer_kind {
     const td__field *fields; /* beginning with TD__LAYER_FIELDS */
     size_t field_count;
@@ -181,7 +189,9 @@ typedef struct td__layer_kind {
     bool reads_mask;                               /* forward heeds the masks of its inputs */
     bool wraps;                                    /* another layer: layer->inner */
     size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MAX_PARAMETERS are enough */
-    void (*release)(void *options);                /* what the options own; may be NULL */
+    const td__layer_view *views;                   /* NULL: none */
+    size_t view_count;
+    void (*release)(void *options); /* what the options own; may be NULL */
 } td__layer_kind;
 
 /* Every kind is defined in a file of layers/. */

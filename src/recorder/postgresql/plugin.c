@@ -262,6 +262,19 @@ static bool finish_copy(void *handle, double seconds, td__pg_problem *problem) {
     return flush_all(c, until, problem) && read_results(c, until, NULL, NULL, problem);
 }
 
+static bool give_notified(void *handle, td__pg_row_function *each, void *user,
+                          td__pg_problem *problem) {
+    connection *c = handle;
+    if (!PQconsumeInput(c->pg)) {
+        return fail_connection(c, problem, NULL);
+    }
+    for (PGnotify *note; (note = PQnotifies(c->pg)) != NULL;) {
+        (void)each(user, &(td__pg_cell){note->extra, (int)strlen(note->extra)}, 1);
+        PQfreemem(note);
+    }
+    return true;
+}
+
 /* What the plugin exports. */
 TD_API extern const td__pg_driver td_postgresql_plugin;
 const td__pg_driver td_postgresql_plugin = {
@@ -271,5 +284,6 @@ const td__pg_driver td_postgresql_plugin = {
     .run = run_statement,
     .put = put_bytes,
     .finish = finish_copy,
+    .notified = give_notified,
     .usable = is_usable,
 };

@@ -1,6 +1,7 @@
 /* Anything recorded, into any sink that can hold it. */
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 #include "base/words.h"
 #include "deck/route.h"
 #include "run/run.h"
@@ -429,8 +430,8 @@ static td_status find_target(const char *name, target *found, td_error *error) {
 static td_status choose_out(char out[TD_EXPORT_PATH], const char *from, const char *to,
                             td_error *error) {
     char *full = realpath(from, NULL);
-    const char *whole = full ? full : from, *slash = strrchr(whole, '/');
-    const char *name = slash && slash[1] ? slash + 1 : "run";
+    const char *whole = full ? full : from, *name = td__place_name(whole);
+    name = strchr(name, '/') ? "run" : name;
     int length =
         snprintf(out, TD_EXPORT_PATH, strcmp(to, "npz") == 0 ? "%s.%s" : "%s-%s", name, to);
     free(full); // NOLINT: realpath's own

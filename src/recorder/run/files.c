@@ -18,46 +18,62 @@
 enum { HEADER_ROOM = 4096, PATH_ROOM = 4096 };
 static const size_t max_bytes = (size_t)1 << 33;
 
-/* Whether a part of the path is "..". */
-static bool leads_up(const char *path) {
-    for (const char *at = path; (at = strstr(at, "..")); at += 2) {
-        bool begins = at == path || at[-1] == '/', ends = !at[2] || at[2] == '/';
-        if (begins && ends) {
-            return true;
-        }
-    }
-    return false;
-}
+/* A file of a run: in its folder, or kept by its database. */
+typedef struct run_file {
+    int opened; /* -1: the store has it */
+    td__store *store;
+    const char *name;
+    int64_t size;
+} run_file;
 
-/* -1 on failure. Names that lead out of the folder are none of a run's. */
-static int open_in(td_run *run, const char *file, int64_t *size, td_error *error) {
+static td_status open_there(const char *folder, run_file *file, td_error *error) {
     char path[PATH_ROOM];
     struct stat about;
-    bool inside = *file && *file != '/' && !leads_up(file);
-    char there[PATH_ROOM];
-    if (inside && td_run_files(run, there, sizeof there, error)) {
-        return -1;
-    }
-    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", there, file) >= sizeof path) {
-        td_error_set(error, TD_INVALID, "%s is no file of the run", file);
-        return -1;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, file->name) >= sizeof path) {
+        return td_error_set(error, TD_INVALID, "%s is no file of the run", file->name);
     }
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0 || fstat(opened, &about) != 0 || !S_ISREG(about.st_mode)) {
-        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", file,
+        td_status status = errno == ENOENT ? TD_NOT_FOUND : TD_IO;
+        td_error_set(error, status, "%s: %s", file->name,
                      opened < 0 ? strerror(errno) : "not a regular file");
         if (opened >= 0) {
             close(opened);
         }
-        return -1;
+        return status;
     }
-    *size = about.st_size;
-    return opened;
+    file->opened = opened;
+    file->size = about.st_size;
+    return TD_OK;
 }
 
-static bool read_at(int file, void *data, size_t size, int64_t offset) {
+/* Names that lead out of the folder are none of a run's. */
+static td_status open_in(td_run *run, const char *name, run_file *file, td_error *error) {
+    char folder[PATH_ROOM];
+    *file = (run_file){.opened = -1, .store = run->store, .name = name};
+    if (!td__store_file_inside(name)) {
+        return td_error_set(error, TD_INVALID, "%s is no file of the run", name);
+    }
+    td_status status = td_run_files(run, folder, sizeof folder, error);
+    if (!status) {
+        return open_there(folder, file, error);
+    }
+    bool kept = run->store && td__store_file_size(run->store, name, &file->size, NULL) == TD_OK;
+    return kept ? TD_OK : status;
+}
+
+static void close_file(const run_file *file) {
+    if (file->opened >= 0) {
+        close(file->opened);
+    }
+}
+
+static bool read_at(const run_file *file, void *data, size_t size, int64_t offset) {
+    if (file->opened < 0) {
+        return td__store_file_read(file->store, file->name, offset, size, data, NULL) == TD_OK;
+    }
     for (char *to = data; size > 0;) {
-        ssize_t got = pread(file, to, size, offset);
+        ssize_t got = pread(file->opened, to, size, offset);
         if (got <= 0 && !(got < 0 && errno == EINTR)) {
             return false;
         }
@@ -71,11 +87,12 @@ static bool read_at(int file, void *data, size_t size, int64_t offset) {
 
 /* ---- NPY ------------------------------------------------------------------------------------ */
 
-static td_status read_header(int file, const char *name, td__npy_array *a, td_dtype *dtype,
+static td_status read_header(const run_file *file, td__npy_array *a, td_dtype *dtype,
                              td_error *error) {
     char head[HEADER_ROOM];
-    ssize_t got = pread(file, head, sizeof head, 0);
-    td_status status = td__npy_parse_header(head, got > 0 ? (size_t)got : 0, name, a, error);
+    size_t size = file->size < HEADER_ROOM ? (size_t)file->size : HEADER_ROOM;
+    bool good = read_at(file, head, size, 0);
+    td_status status = td__npy_parse_header(head, good ? size : 0, file->name, a, error);
     if (status) {
         return status;
     }
@@ -86,14 +103,15 @@ static td_status read_header(int file, const char *name, td__npy_array *a, td_dt
             return TD_OK;
         }
     }
-    return td_error_set(error, TD_FORMAT, "%s: not an array that a run has written", name);
+    return td_error_set(error, TD_FORMAT, "%s: not an array that a run has written", file->name);
 }
 
 /* The record's view and place in the file. */
-static td_status locate_record(int file, const char *name, int64_t index, td_view *view,
-                               int64_t *offset, size_t *bytes, td_error *error) {
+static td_status locate_record(const run_file *file, int64_t index, td_view *view, int64_t *offset,
+                               size_t *bytes, td_error *error) {
     td__npy_array a;
-    td_status status = read_header(file, name, &a, &view->dtype, error);
+    const char *name = file->name;
+    td_status status = read_header(file, &a, &view->dtype, error);
     if (status) {
         return status;
     }
@@ -118,25 +136,26 @@ static td_status locate_record(int file, const char *name, int64_t index, td_vie
 
 td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_view *view,
                               td_error *error) {
-    int64_t size = 0, offset = 0;
+    int64_t offset = 0;
     size_t bytes = 0;
-    int opened = open_in(run, file, &size, error);
-    if (opened < 0) {
-        return error && error->status ? error->status : TD_IO;
+    run_file opened;
+    td_status status = open_in(run, file, &opened, error);
+    if (status) {
+        return status;
     }
-    td_status status = locate_record(opened, file, index, view, &offset, &bytes, error);
-    if (!status && ((int64_t)bytes > size || offset > size - (int64_t)bytes)) {
+    status = locate_record(&opened, index, view, &offset, &bytes, error);
+    if (!status && ((int64_t)bytes > opened.size || offset > opened.size - (int64_t)bytes)) {
         status = td_error_set(error, TD_FORMAT, "%s is cut short: record %lld is not all there",
                               file, (long long)index);
     }
     if (!status && !td__grow(&run->bytes, &run->bytes_capacity, bytes + 1, max_bytes, 1)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for a tensor");
     }
-    if (!status && !read_at(opened, run->bytes, bytes, offset)) {
+    if (!status && !read_at(&opened, run->bytes, bytes, offset)) {
         status =
             td_error_set(error, TD_IO, "%s: record %lld cannot be read", file, (long long)index);
     }
-    close(opened);
+    close_file(&opened);
     view->data = run->bytes;
     if (!status) {
         td__little_copy(run->bytes, run->bytes, bytes, td_dtype_size(view->dtype));
@@ -147,22 +166,22 @@ td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_v
 const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index, int64_t count) {
     char name[PATH_ROOM];
     size_t length = strlen(file), bytes = 0;
-    int64_t size = 0, offset = 0;
+    int64_t offset = 0;
+    run_file opened;
     if (length < 4 || length + 16 > sizeof name) {
         return NULL;
     }
     (void)snprintf(name, sizeof name, "%.*s.samples.npy", (int)length - 4, file);
-    int opened = open_in(run, name, &size, NULL);
-    if (opened < 0) {
+    if (open_in(run, name, &opened, NULL)) {
         return NULL;
     }
     td_view view = {0};
-    bool good = locate_record(opened, name, index, &view, &offset, &bytes, NULL) == TD_OK &&
+    bool good = locate_record(&opened, index, &view, &offset, &bytes, NULL) == TD_OK &&
                 view.dtype == TD_INT64 && view.shape.rank == 1 && view.shape.dims[0] == count &&
                 td__grow(&run->samples, &run->sample_capacity, (size_t)count + 1,
                          max_bytes / sizeof(int64_t), sizeof(int64_t)) &&
-                read_at(opened, run->samples, bytes, offset);
-    close(opened);
+                read_at(&opened, run->samples, bytes, offset);
+    close_file(&opened);
     if (!good) {
         return NULL;
     }
@@ -171,7 +190,7 @@ const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index
 }
 
 /* Where a picture's bytes are in an archive. */
-static td_status locate_picture(int file, const char *name, int64_t block, int64_t *offset,
+static td_status locate_picture(const run_file *file, int64_t block, int64_t *offset,
                                 int64_t *bytes, td_error *error) {
     char header[TD__TAR_BLOCK], member[TD__TAR_NAME];
     int64_t size = *bytes;
@@ -180,7 +199,7 @@ static td_status locate_picture(int file, const char *name, int64_t block, int64
     if (!inside || !read_at(file, header, sizeof header, block * TD__TAR_BLOCK) ||
         !td__tar_parse(header, member, bytes) || *bytes > size - *offset) {
         return td_error_set(error, TD_FORMAT, "%s: the picture at block %lld is not all there",
-                            name, (long long)block);
+                            file->name, (long long)block);
     }
     return TD_OK;
 }
@@ -188,19 +207,21 @@ static td_status locate_picture(int file, const char *name, int64_t block, int64
 td_status td__run_load_picture(td_run *run, const char *file, int64_t block, size_t *size,
                                td_error *error) {
     int64_t bytes = 0, offset = 0;
-    int opened = open_in(run, file, &bytes, error);
-    if (opened < 0) {
-        return error && error->status ? error->status : TD_IO;
+    run_file opened;
+    td_status status = open_in(run, file, &opened, error);
+    if (status) {
+        return status;
     }
+    bytes = opened.size;
     size_t length = strlen(file);
     bool packed = length > 4 && strcmp(file + length - 4, ".tar") == 0;
-    td_status status = packed ? locate_picture(opened, file, block, &offset, &bytes, error) : TD_OK;
+    status = packed ? locate_picture(&opened, block, &offset, &bytes, error) : TD_OK;
     if (!status && !td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, max_bytes, 1)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for %s", file);
-    } else if (!status && !read_at(opened, run->bytes, (size_t)bytes, offset)) {
+    } else if (!status && !read_at(&opened, run->bytes, (size_t)bytes, offset)) {
         status = td_error_set(error, TD_IO, "%s cannot be read", file);
     }
-    close(opened);
+    close_file(&opened);
     *size = (size_t)bytes;
     return status;
 }

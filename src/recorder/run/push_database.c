@@ -8,6 +8,7 @@
 #include "store/send.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,6 +89,58 @@ static td_status make_new_folder(const char *path, td_error *error) {
     return status;
 }
 
+/* A file that the database has, into the run's folder. */
+typedef struct bringing {
+    td__store *from;
+    const char *folder;
+} bringing;
+
+static td_status write_pieces(const bringing *b, const char *name, int file, int64_t size,
+                              td_error *error) {
+    enum { PIECE = 1 << 20 };
+    uint8_t *bytes = td__calloc(PIECE, 1);
+    td_status status = bytes ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory for a file");
+    for (int64_t at = 0; at < size && !status; at += PIECE) {
+        size_t part = size - at < PIECE ? (size_t)(size - at) : PIECE;
+        status = td__store_file_read(b->from, name, at, part, bytes, error);
+        for (size_t done = 0; done < part && !status;) {
+            ssize_t put = write(file, bytes + done, part - done);
+            if (put < 0 && errno != EINTR) {
+                status = td_error_set(error, TD_IO, "%s: %s", name, strerror(errno));
+            }
+            done += put > 0 ? (size_t)put : 0;
+        }
+    }
+    td__free(bytes);
+    return status;
+}
+
+static td_status bring_file(void *user, const char *name, td_error *error) {
+    const bringing *b = user;
+    char path[TD__PUSH_PATH];
+    int64_t size = 0;
+    if (!td__store_file_inside(name)) {
+        return td_error_set(error, TD_FORMAT, "%s is no file of a run", name);
+    }
+    td_status status = td__push_join(path, b->folder, name, error);
+    status = status ? status : td__store_file_size(b->from, name, &size, error);
+    char *slash = strrchr(path, '/');
+    if (!status) {
+        *slash = 0;
+        status = td__push_folder(path, error);
+        *slash = '/';
+    }
+    int file = status ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (!status && file < 0) {
+        return td_error_set(error, TD_IO, "%s: %s", path, strerror(errno));
+    }
+    status = status ? status : write_pieces(b, name, file, size, error);
+    if (file >= 0 && close(file) != 0 && !status) {
+        status = td_error_set(error, TD_IO, "%s: %s", path, strerror(errno));
+    }
+    return status;
+}
+
 static td_status bring_store(const char *place, const char *folder, td_error *error) {
     td__store *from = NULL, *to = NULL;
     bool damaged;
@@ -95,6 +148,7 @@ static td_status bring_store(const char *place, const char *folder, td_error *er
     status = status ? status : make_new_folder(folder, error);
     status = status ? status : td__store_create(folder, &to, error);
     status = status ? status : td__store_copy(from, to, error);
+    status = status ? status : td__store_files(from, bring_file, &(bringing){from, folder}, error);
     td__store_close(to);
     td__store_close(from);
     return status;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/url.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -301,13 +302,12 @@ static const td__relations tables = {
 
 static td_status add_run(void *user, const char *folder, td_error *error) {
     td_sql *sql = user;
-    const char *slash = strrchr(folder, '/');
     if (!td__grow(&sql->entries, &sql->capacity, sql->count + 1, MAX_RUNS, sizeof *sql->entries)) {
         return td_error_set(error, TD_MEMORY, "out of memory, or more than %d runs", MAX_RUNS);
     }
     td__sql_entry *e = &sql->entries[sql->count];
     *e = (td__sql_entry){.folder = td__strdup(folder)};
-    e->name = td__strdup(slash && slash[1] ? slash + 1 : folder);
+    e->name = td__strdup(td__place_name(folder));
     sql->count++;
     e->label = e->name;
     return e->folder && e->name ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");

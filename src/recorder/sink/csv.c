@@ -68,13 +68,14 @@ static td_status shared_file(td_sink *sink, td__append **file, const char *name,
 enum { PREFIX_SIZE = 65 };
 
 /* What the columns of a record's values are called: "error" for hidden.error, "kernel" for
- * conv1.kernel; of an unknown signal the last word of its name. */
+ * conv1.kernel; of what is derived and of an unknown signal the last word of its name. */
 static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
     td_signal_kind kind = td__record_kind(record);
     const char *dot = strrchr(record->signal, '.');
     const char *last = dot ? dot + 1 : record->signal;
     bool by_kind = kind != TD_SIGNAL_UNKNOWN && kind != TD_SIGNAL_METRIC &&
-                   kind != TD_SIGNAL_TEXT && kind != TD_SIGNAL_PARAMETER;
+                   kind != TD_SIGNAL_TEXT && kind != TD_SIGNAL_PARAMETER &&
+                   kind != TD_SIGNAL_DERIVED;
     bool named = kind == TD_SIGNAL_PARAMETER && record->info && *record->info->parameter;
     snprintf(prefix, PREFIX_SIZE, "%s",
              kind == TD_SIGNAL_PREDICTION ? "class"

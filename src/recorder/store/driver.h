@@ -32,6 +32,10 @@ typedef struct td__pg_driver {
     bool (*put)(void *connection, const void *bytes, size_t size, double seconds,
                 td__pg_problem *problem);
     bool (*finish)(void *connection, double seconds, td__pg_problem *problem);
+    /* Gives the payload of each notification that has arrived (after LISTEN), as a row, without waiting for more. False
+     * with a problem. */
+    bool (*notified)(void *connection, td__pg_row_function *each, void *user,
+                     td__pg_problem *problem);
     /* False once nothing more can be done with it. */
     bool (*usable)(const void *connection);
 } td__pg_driver;

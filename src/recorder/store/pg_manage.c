@@ -24,9 +24,11 @@ static td_status no_run(const td__pg *pg, const char *run, td_error *error) {
 /* They have a kind of their own, so that sending the run again leaves them. Of several processes the first has them. */
 td_status td__pg_remark(const char *place, const char *key, const char *value, td_error *error) {
     static const char sql[] =
-        "INSERT INTO tapedeck.note(run, kind, key, value) SELECT id, 'remark', $3, $4"
+        "WITH noted AS (INSERT INTO tapedeck.note(run, kind, key, value) SELECT id, 'remark', $3, "
+        "$4"
         " FROM tapedeck.run WHERE name = $1 AND ($2 = '' OR part = $2) ORDER BY part COLLATE \"C\""
-        " LIMIT 1 ON CONFLICT (run, kind, key) DO UPDATE SET value = excluded.value RETURNING 1";
+        " LIMIT 1 ON CONFLICT (run, kind, key) DO UPDATE SET value = excluded.value RETURNING run)"
+        " SELECT pg_notify('tapedeck', run::text) FROM noted";
     char run[TD__URL_ROOM];
     const char *part;
     td__pg *pg = NULL;
@@ -70,7 +72,7 @@ td_status td__pg_remove(const char *place, td_error *error) {
     status = status ? status
                     : td__pg_run(pg, "DELETE FROM tapedeck.name WHERE name = $1", 1, values, NULL,
                                  NULL, error);
-    status = status ? status : td__pg_script(pg, "COMMIT", error);
+    status = status ? status : td__pg_script(pg, "SELECT pg_notify('tapedeck', ''); COMMIT", error);
     td__pg_answer_release(&answer);
     td__pg_close(pg);
     return status;

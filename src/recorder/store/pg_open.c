@@ -21,7 +21,8 @@ td_status td__pg_store_make(td__pg *pg, const td__pg_answer *runs, size_t row, t
     made->store.class = &td__pg_class;
     made->store.remote = &made->about;
     made->store.version = (int)td__pg_integer(&cells[TD__PG_RUN_SCHEMA]);
-    made->about = (td__remote){.writing = td__pg_integer(&cells[TD__PG_RUN_WRITING]) != 0,
+    made->about = (td__remote){.number = td__pg_integer(&cells[TD__PG_RUN_ID]),
+                               .writing = td__pg_integer(&cells[TD__PG_RUN_WRITING]) != 0,
                                .bytes = td__pg_integer(&cells[TD__PG_RUN_BYTES]),
                                .folder = folder};
     made->pg = pg;

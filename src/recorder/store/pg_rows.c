@@ -182,19 +182,40 @@ static td__rows *select_rows(td__store *base, const td__query *query, td_error *
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
+/* Whether the chunk that was read last, and those behind it in the answer, have the rows from `first` on: a series is
+ * often read in many parts. Then goes there. */
+static bool stay_in_chunk(rows *r, int64_t signal, int64_t first) {
+    bool inside = r->series && !r->query.backwards && r->signal == signal && r->count > 0 &&
+                  r->steps[0] <= first;
+    size_t low = 0, high = inside ? r->count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->steps[middle] < first) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    r->next = low;
+    r->more |= inside;
+    return inside;
+}
+
 static void bind_rows(td__rows *base, int64_t signal, int64_t first, int64_t last, int64_t limit) {
     rows *r = (rows *)base;
-    r->signal = r->query.source == TD__STEPS ? 0 : signal;
+    signal = r->query.source == TD__STEPS ? 0 : signal;
+    bool stays = stay_in_chunk(r, signal, first);
+    r->signal = signal;
     r->first = first;
     r->last = last;
     r->left = limit;
     r->absent = false;
-    if (r->answer != &r->own) {
+    r->before = last;
+    if (stays || r->answer != &r->own) {
         return;
     }
     r->count = r->next = 0;
     r->after = INT64_MIN;
-    r->before = last;
     r->more = true;
     if (!r->keyed) { /* what was answered for all signals is still good */
         r->asked = false;
@@ -314,19 +335,26 @@ static int next_of_chunks(rows *r, td_error *error) {
     while (r->left != 0) {
         while (r->next < r->count) {
             r->now = r->query.backwards ? r->count - 1 - r->next : r->next;
+            if (!r->query.backwards && r->steps[r->now] > r->last) {
+                return 0; /* the chunk stays: the next part of the series may be in it */
+            }
             r->next++;
             if (r->steps[r->now] >= r->first && r->steps[r->now] <= r->last) {
                 r->left -= r->left > 0;
                 return 1;
             }
         }
-        r->count = r->next = 0;
         if (r->at == r->end && !r->more) {
             return 0;
         }
-        if ((r->at == r->end && ask(r, error)) || (r->at < r->end && read_chunk(r, error))) {
+        bool asks = r->at == r->end;
+        if (asks) { /* the chunk is in the answer that goes */
+            r->count = r->next = 0;
+        }
+        if (asks ? ask(r, error) : read_chunk(r, error)) {
             r->more = false;
             r->at = r->end;
+            r->count = r->next = 0;
             return -1;
         }
     }

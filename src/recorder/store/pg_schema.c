@@ -133,14 +133,22 @@ static const char make_series[] =
                                       "PRIMARY KEY(run, signal, \"first\"))" PARTITIONED;
 
 /* Eight parts of each; PostgreSQL finds a run's by itself. */
+#define PARTITIONS(tables)                                                                         \
+    "DO $$ DECLARE t text; i integer; BEGIN FOREACH t IN ARRAY ARRAY[" tables                      \
+    "] LOOP FOR i IN 0..7 LOOP EXECUTE format('CREATE TABLE tapedeck.%I PARTITION OF"              \
+    " tapedeck.%I FOR VALUES WITH (MODULUS 8, REMAINDER %s)', t || '_' || i, t, i);"               \
+    " END LOOP; END LOOP; END $$;"
 static const char make_partitions[] =
-    "DO $$ DECLARE t text; i integer; BEGIN"
-    " FOREACH t IN ARRAY ARRAY['signal', 'note', 'summary', 'tensor_series', 'replayed', 'event',"
-    " 'finding', 'state', 'scalar_chunk', 'stats_chunk', 'histogram_chunk',"
-    " 'hash_chunk', 'text_chunk', 'example_chunk', 'step_chunk'] LOOP FOR i IN 0..7 LOOP"
-    " EXECUTE format('CREATE TABLE tapedeck.%I PARTITION OF tapedeck.%I FOR VALUES WITH"
-    " (MODULUS 8, REMAINDER %s)', t || '_' || i, t, i);"
-    " END LOOP; END LOOP; END $$;";
+    PARTITIONS("'signal', 'note', 'summary', 'tensor_series', 'replayed', 'event', 'finding',"
+               " 'state', 'scalar_chunk', 'stats_chunk', 'histogram_chunk', 'hash_chunk',"
+               " 'text_chunk', 'example_chunk', 'step_chunk'");
+
+/* Files beside run.db, in pieces of 1 MiB; floating point numbers are not worth compressing. */
+static const char make_files[] =
+    "CREATE TABLE tapedeck.file_piece(" OF_RUN ", path text, number bigint,"
+    " digest bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY(run, path, number))" PARTITIONED
+    "ALTER TABLE tapedeck.file_piece ALTER COLUMN data SET STORAGE EXTERNAL;" PARTITIONS(
+        "'file_piece'");
 
 static const char make_views[] = VIEW("scalar", "scalar_chunk", "value", "c.value") VIEW(
     "stats", "stats_chunk", "count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite",
@@ -227,6 +235,7 @@ static const char make_views[] = VIEW("scalar", "scalar_chunk", "value", "c.valu
 /* From version i to i + 1. */
 static const char *const migrations[TD__PG_VERSION][4] = {
     {make_runs, make_series, make_partitions, make_views},
+    {make_files},
 };
 
 /* The version that is there; 0: none. */

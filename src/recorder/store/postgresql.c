@@ -83,6 +83,12 @@ td_status td__pg_finish(td__pg *pg, td_error *error) {
                                                                      : report(pg, &problem, error);
 }
 
+td_status td__pg_notified(td__pg *pg, td__pg_row_function *each, void *user, td_error *error) {
+    td__pg_problem problem = {0};
+    return pg->driver->notified(pg->connection, each, user, &problem) ? TD_OK
+                                                                      : report(pg, &problem, error);
+}
+
 const char *td__pg_number(char out[TD__PG_NUMBER], int64_t value) {
     (void)snprintf(out, TD__PG_NUMBER, "%" PRId64, value);
     return out;
@@ -91,23 +97,27 @@ const char *td__pg_number(char out[TD__PG_NUMBER], int64_t value) {
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 /* Names that a session looks up are PostgreSQL's own or have a schema in front: nobody can put another table or function
- * in their place. */
+ * in their place. Statements here are short; compiling one takes longer than running it. */
 static td_status connect_now(td__pg *pg, td_error *error) {
-    char password[TD__URL_ROOM];
+    char password[TD__URL_ROOM], plain[TD__URL_ROOM];
+    td_status status = td__url_tensors(pg->url, plain, &pg->tensors, error);
+    if (status) {
+        return status;
+    }
     bool given = td__url_password(pg->url, password);
     td__pg_problem problem = {0};
-    pg->connection = pg->driver->open(pg->url, given ? password : NULL, connect_seconds, &problem);
+    pg->connection = pg->driver->open(plain, given ? password : NULL, connect_seconds, &problem);
     explicit_bzero(password, sizeof password);
     if (!pg->connection) {
         return report(pg, &problem, error);
     }
-    return td__pg_script(pg,
-                         pg->writes ? "SET search_path = pg_catalog; SET statement_timeout = '60s';"
-                                      "SET lock_timeout = '20s';"
-                                      "SET idle_in_transaction_session_timeout = '120s'"
-                                    : "SET search_path = pg_catalog; SET statement_timeout = '60s';"
-                                      "SET default_transaction_read_only = on",
-                         error);
+    return td__pg_script(
+        pg,
+        pg->writes ? "SET search_path = pg_catalog; SET jit = off; SET statement_timeout = '60s';"
+                     "SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '120s'"
+                   : "SET search_path = pg_catalog; SET jit = off; SET statement_timeout = '60s';"
+                     "SET default_transaction_read_only = on",
+        error);
 }
 
 td_status td__pg_ask(td__pg *pg, const char *sql, int count, const char *const *values,

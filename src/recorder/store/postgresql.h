@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-enum { TD__PG_VERSION = 1, TD__PG_NUMBER = 24 };
+enum { TD__PG_VERSION = 2, TD__PG_NUMBER = 24 };
 
 /* ---- The connection (postgresql.c) ---------------------------------------------------------- */
 
@@ -20,8 +20,8 @@ typedef struct td__pg {
     const td__pg_driver *driver;
     void *connection; /* NULL: it has to be opened (again) */
     char url[TD__URL_ROOM];
-    bool writes;
-    double seconds; /* that a statement may take */
+    bool writes, tensors; /* tensors: files of tensors are wanted there, too */
+    double seconds;       /* that a statement may take */
     /* Of connections that readers share (td__pg_share): */
     pthread_mutex_t lock;
     int users;
@@ -48,6 +48,9 @@ TD_NODISCARD td_status td__pg_run(td__pg *pg, const char *sql, int count, const 
 TD_NODISCARD td_status td__pg_script(td__pg *pg, const char *sql, td_error *error);
 TD_NODISCARD td_status td__pg_put(td__pg *pg, const void *bytes, size_t size, td_error *error);
 TD_NODISCARD td_status td__pg_finish(td__pg *pg, td_error *error);
+/* What was notified since LISTEN: a row with the payload each. */
+TD_NODISCARD td_status td__pg_notified(td__pg *pg, td__pg_row_function *each, void *user,
+                                       td_error *error);
 /* An integer as a parameter; returns out. */
 const char *td__pg_number(char out[TD__PG_NUMBER], int64_t value);
 

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "store/pg_files.h"
 #include "store/schema.h"
 #include "store/send_series.h"
 
@@ -193,6 +194,7 @@ void td__sender_close(td__sender *s) {
     }
     td__free(s->steps.data);
     td__free(s->out.data);
+    td__sent_files_release(s);
     *s = (td__sender){0};
 }
 
@@ -404,7 +406,9 @@ td_status td__sender_send(td__sender *s, td__store *from, td__changes *changes,
     td_status status = td__pg_script(s->pg, "BEGIN", error);
     status = status ? status : take_run(s, run, error);
     status = status || !whole ? status : read_digests(s, error);
+    bool files = s->pg->tensors && (whole || !live || changes->tables[TD__TENSOR_SERIES_ROW]);
     status = status ? status : send_all(s, from, whole ? NULL : changes, error);
+    status = status || !files ? status : td__send_files(s, from, run->folder, whole, error);
     if (!status && !live) {
         status = td__pg_run(s->pg, "UPDATE tapedeck.run SET writer = NULL WHERE id = $1", 1, values,
                             NULL, NULL, error);

@@ -17,7 +17,9 @@ typedef struct td__sender {
     bool known;                 /* everything was compared since the connection was made */
     int64_t digests[TD__PG_TABLES];
     bool has_digest[TD__PG_TABLES];
-    int64_t rows; /* sent, of all tables */
+    int64_t rows;                /* sent, of all tables */
+    struct td__sent_file *files; /* pg_files.c's: what of each file has been sent, by name */
+    size_t file_count, file_capacity;
     /* Being built. */
     td__pg_bytes columns[10], steps, out;
 } td__sender;

@@ -122,6 +122,7 @@ typedef struct td__store_class {
 
 /* What a database has about a run beside its rows. */
 typedef struct td__remote {
+    int64_t number;     /* of the run there */
     bool writing;       /* a deck has sent something in the last minute, and did not end */
     int64_t bytes;      /* of the run's folder */
     const char *folder; /* where it is, on the machine that wrote it */
@@ -187,6 +188,18 @@ TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
 int64_t td__folder_bytes(const char *folder);
 /* Copies a run into a store that has none. */
 TD_NODISCARD td_status td__store_copy(td__store *from, td__store *to, td_error *error);
+
+/* Files beside run.db that a database has (tensors=database in its URL), by their path in the run's folder; TD_NOT_FOUND
+ * where it has none of that name, and of every other store. */
+TD_NODISCARD td_status td__store_file_size(td__store *store, const char *name, int64_t *size,
+                                           td_error *error);
+TD_NODISCARD td_status td__store_file_read(td__store *store, const char *name, int64_t offset,
+                                           size_t size, void *out, td_error *error);
+typedef td_status td__file_function(void *user, const char *name, td_error *error);
+TD_NODISCARD td_status td__store_files(td__store *store, td__file_function *each, void *user,
+                                       td_error *error);
+/* Whether a path does not lead out of the folder that it is in. */
+bool td__store_file_inside(const char *name);
 
 /* ---- Databases ------------------------------------------------------------------------------ */
 

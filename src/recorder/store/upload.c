@@ -244,7 +244,10 @@ td_status td__upload_start(td__store *store, const char *url, const char *folder
     pthread_cond_init(&u->done, &attributes);
     pthread_condattr_destroy(&attributes);
     (void)snprintf(u->folder, sizeof u->folder, "%s", folder);
+    char plain[TD__URL_ROOM];
+    bool tensors;
     td_status status = td__pg_available(error);
+    status = status ? status : td__url_tensors(url, plain, &tensors, error);
     status =
         status ? status
         : td__url_is(url)

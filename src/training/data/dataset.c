@@ -129,6 +129,14 @@ static td_status check_options(const td_data_options *o, td_error *error) {
                             "a validation share of %g; a number from 0 to 1 is expected",
                             o->validation_share);
     }
+    enum { MOST_FOLDS = 1000 };
+    if (o->folds && (o->folds < 2 || o->folds > MOST_FOLDS || o->fold < 0 || o->fold > o->folds ||
+                     o->validation_share > 0 || o->validation || o->window.length)) {
+        return td_error_set(error, TD_RANGE,
+                            "`folds` are from 2 to %d, `fold` is one of them from 1, and there is "
+                            "neither a share, a validation file nor `window` beside them",
+                            MOST_FOLDS);
+    }
     bool own = o->validation || o->validation_input_pieces.count;
     if (own && (o->validation_share > 0 || o->generate.name)) {
         return td_error_set(error, TD_INVALID,
@@ -142,6 +150,15 @@ static td_status check_options(const td_data_options *o, td_error *error) {
         return td_error_set(error, TD_INVALID,
                             "`scale` must be a finite number, and not be there with "
                             "`standardize`");
+    }
+    enum { LONGEST = 1 << 24 };
+    if (o->window.length < 0 || o->window.horizon < 0 || o->window.stride < 0 ||
+        o->window.length > LONGEST || o->window.horizon > LONGEST || o->window.stride > LONGEST ||
+        (!o->window.length && (o->window.horizon || o->window.stride))) {
+        return td_error_set(error, TD_RANGE,
+                            "`window` needs a length from 1 to %d; horizon and stride are not "
+                            "negative",
+                            LONGEST);
     }
     if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
         return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
@@ -326,6 +343,9 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = read_tables(dataset, options, error);
     }
     if (!status) {
+        status = td__window_prepare(dataset, options, error);
+    }
+    if (!status) {
         status = td__layout_prepare(dataset, options, error);
     }
     if (!status) {
@@ -335,7 +355,7 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = td__missing_drop(dataset, options, error);
     }
     if (!status) {
-        status = td__split(dataset, options->validation_share, error);
+        status = td__split(dataset, options, error);
     }
     if (!status) {
         status = td__labels_prepare(dataset, options, error);
@@ -373,6 +393,8 @@ td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
     size_t memory = all.memory ? (size_t)all.memory : td__memory_half();
     all.memory = all.memory ? all.memory : MEMORY_DEFAULT;
     all.batch = all.batch ? all.batch : 32;
+    all.fold = all.fold ? all.fold : 1;
+    all.while_reading &= !all.window.length; /* they are joined from all rows */
     td_dataset *dataset = td__calloc(1, sizeof *dataset);
     if (!dataset) {
         td_error_set(error, TD_MEMORY, "no memory for a data set");

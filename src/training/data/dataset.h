@@ -31,6 +31,7 @@ struct td_dataset {
     float *label_mean, *label_deviation; /* NULL unless labels are standardised */
     float *class_weight; /* of each class, in the training part; NULL: all the same */
     int64_t class_weight_count;
+    int64_t window_length; /* rows of an example; 0: examples are rows */
     bool in_order;
     uint64_t seed;
     size_t memory;      /* bytes of mapped files that the system can be expected to keep */
@@ -107,8 +108,11 @@ void td__batches_share(td_batches *batches, const td__batch_share *share);
 /* Of a mapped file nothing but the rows of batches is read. */
 void td__batches_scatter(td_batches *batches);
 
+/* window.c */
+td_status td__window_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
+
 /* split.c */
-td_status td__split(td_dataset *dataset, double share, td_error *error);
+td_status td__split(td_dataset *dataset, const td_data_options *options, td_error *error);
 /* Puts count rows into an order that depends on seed and stream alone. */
 void td__shuffle(uint32_t *rows, int64_t count, uint64_t seed, uint64_t stream);
 

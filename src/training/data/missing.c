@@ -107,10 +107,10 @@ static td_status measure(td_dataset *dataset, td_error *error) {
         dataset->fill[i] = (float)(sums[i] / (double)found[i]);
         if (!isfinite(dataset->fill[i])) {
             const td__names *names = &dataset->tables[0].input_names;
-            status = td_error_set(error, TD_FORMAT,
-                                  "input %lld%s%s%s has no mean to fill missing values with",
-                                  (long long)i, names->count ? " ('" : "",
-                                  names->count ? names->items[i] : "", names->count ? "')" : "");
+            bool named = names->count > (size_t)i;
+            status = td_error_set(
+                error, TD_FORMAT, "input %lld%s%s%s has no mean to fill missing values with",
+                (long long)i, named ? " ('" : "", named ? names->items[i] : "", named ? "')" : "");
         }
     }
     td__free(sums);

@@ -83,6 +83,27 @@ static void add_moments(void *user, int64_t n, float *row) {
     }
 }
 
+/* A column of a window has one mean and one variance, those of all of its rows together: var = E[var] + E[(mean -
+ * E[mean])^2]. */
+static void pool_steps(const td_dataset *dataset, double *mean, double *squares) {
+    int64_t steps = dataset->window_length, count = dataset->tables[0].input.count;
+    int64_t columns = steps ? count / steps : 0;
+    double examples = (double)dataset->parts[TD_TRAINING].count;
+    for (int64_t c = 0; c < columns; c++) {
+        double all = 0, sum = 0;
+        for (int64_t i = c; i < count; i += columns) {
+            all += mean[i] / (double)steps;
+        }
+        for (int64_t i = c; i < count; i += columns) {
+            sum += (squares[i] + examples * (mean[i] - all) * (mean[i] - all)) / (double)steps;
+        }
+        for (int64_t i = c; i < count; i += columns) {
+            mean[i] = all;
+            squares[i] = sum;
+        }
+    }
+}
+
 static td_status measure(td_dataset *dataset, td_error *error) {
     const td__part *part = &dataset->parts[TD_TRAINING];
     int64_t count = dataset->tables[0].input.count;
@@ -93,6 +114,9 @@ static td_status measure(td_dataset *dataset, td_error *error) {
                                                      &(moments){dataset, mean, squares}, error)
                            : td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
                                           (long long)count);
+    if (!status) {
+        pool_steps(dataset, mean, squares);
+    }
     for (int64_t i = 0; !status && i < count; i++) {
         float deviation = (float)sqrt(squares[i] / (double)part->count);
         dataset->mean[i] = (float)mean[i];

@@ -81,12 +81,20 @@ static bool put_pieces(json_t *object, const char *key, const td_pieces *pieces)
     return json_object_set_new(object, key, list) == 0;
 }
 
+/* [length, horizon, stride] */
+static bool put_window(json_t *object, const td_window *window) {
+    return !window->length || json_object_set_new(object, "window",
+                                                  json_pack("[I, I, I]", (json_int_t)window->length,
+                                                            (json_int_t)window->horizon,
+                                                            (json_int_t)window->stride)) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
     json_t *scale = json_real(options->scale != 0 ? options->scale : 1);
     return json_object_set_new(object, "scale", scale) == 0 &&
-           put_texts(object, "inputs", info->inputs) &&
+           put_window(object, &options->window) && put_texts(object, "inputs", info->inputs) &&
            put_texts(object, "label", options->label) &&
            put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
            put_texts(object, "classes", classes) &&
@@ -170,6 +178,15 @@ static bool read_missing(td__data_notes *notes, const json_t *object) {
     return notes->fill_count == 0 || read_floats(values, &notes->fill);
 }
 
+static bool read_window(td__data_notes *notes, const json_t *list) {
+    int64_t *const numbers[] = {&notes->window.length, &notes->window.horizon,
+                                &notes->window.stride};
+    for (size_t i = 0; list && i < 3; i++) {
+        *numbers[i] = json_integer_value(json_array_get(list, i));
+    }
+    return !list || (size_of(list) == 3 && notes->window.length > 0);
+}
+
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
 
 /* How many texts, and pieces, the lists of pieces have. */
@@ -220,7 +237,8 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
                       &notes->normal_count) &&
            read_scale(object, "label_mean", "label_deviation", &notes->label_mean,
                       &notes->label_deviation, &notes->label_normal_count);
-    good = good && read_missing(notes, object) && read_pieces(notes, object, &next);
+    good = good && read_window(notes, json_object_get(object, "window")) &&
+           read_missing(notes, object) && read_pieces(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -257,6 +275,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->label_mean = notes->label_mean;
     options->label_deviation = notes->label_deviation;
     options->label_normal_count = notes->label_normal_count;
+    options->window = notes->window;
     options->input_pieces = notes->input_pieces;
     options->label_pieces = notes->label_pieces;
 }

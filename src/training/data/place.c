@@ -13,6 +13,7 @@ static const char *place_in(const td__table *t, const char *path, int64_t row, c
         snprintf(text, size, "%s/%s", path, t->files[row]);
         return text;
     }
+    row = t->row_step ? t->first_row + row * t->row_step : row;
     int64_t line = path && t->is_csv ? td__csv_line(path, t->has_header, t->separator, row) : 0;
     if (line > 0) {
         snprintf(text, size, "%s line %lld (row %lld)", path, (long long)line, (long long)row + 1);

@@ -121,6 +121,8 @@ typedef struct td__table {
     td__pieces input_pieces, label_pieces;
     td__read_file *read; /* the files that it was read from */
     size_t read_count, read_room;
+    int64_t first_row,
+        row_step; /* of windows: the last row of the first, and the distance; row_step 0: no windows */
     td__supply *supply; /* makes rows of input that are not there yet; NULL: all are. Labels are */
 } td__table;
 

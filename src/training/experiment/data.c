@@ -83,6 +83,50 @@ static bool is_share(const td__yaml_node *node) {
     return td__text_number(number, &value);
 }
 
+static void read_stratified(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {.type = TD__FIELD_BOOL};
+    bool stratified = false;
+    td_value value;
+    td_error reason = {0};
+    if (!td__check_value(checker, node, &value)) {
+        return;
+    }
+    if (td__field_set(&field, &stratified, &value, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
+    } else {
+        *(td_split *)member = stratified ? TD_SPLIT_STRATIFIED : TD_SPLIT_RANDOM;
+    }
+}
+
+/* {share: 0.2, stratified: true}, {folds: 5}: how it is drawn. */
+static const td__key drawn_keys[] = {
+    {.field = {.key = "share", .type = TD__FIELD_SHARE, AT(validation_share), .maximum = 0.999}},
+    {.field = {.key = "stratified", AT(split)}, .read = read_stratified},
+    {.field =
+         {.key = "folds", .type = TD__FIELD_INTEGER, AT(folds), .minimum = 2, .maximum = 1000}},
+    {.field = {.key = "fold", .type = TD__FIELD_INTEGER, AT(fold), .minimum = 1, .maximum = 1000}},
+};
+
+static bool is_drawn(const td__yaml_node *node) {
+    size_t known = 0;
+    for (size_t i = 0; i < node->count; i++) {
+        for (size_t k = 0; k < TD__COUNT(drawn_keys); k++) {
+            known += !strcmp(node->keys[i]->text, drawn_keys[k].field.key);
+        }
+    }
+    return node->count && known == node->count;
+}
+
+static void read_drawn(td__checker *checker, td__yaml_node *node, td_data_options *data) {
+    td__check_map(checker, node, drawn_keys, TD__COUNT(drawn_keys), data);
+    if ((data->folds > 0) == (data->validation_share > 0)) {
+        td__problem(checker, node, "expected share or folds");
+    } else if (data->fold > data->folds) {
+        td__problem(checker, node,
+                    data->folds ? "fold is one of folds, from 1" : "fold goes with folds");
+    }
+}
+
 /* A share, a file of its own, or the files of several inputs. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
@@ -90,7 +134,9 @@ static void read_validation(td__checker *checker, td__yaml_node *node, void *mem
     td_data_options *data = member;
     td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
     td_error reason = {0};
-    if (node->kind == TD__YAML_MAP) {
+    if (node->kind == TD__YAML_MAP && is_drawn(node)) {
+        read_drawn(checker, node, data);
+    } else if (node->kind == TD__YAML_MAP) {
         read_pieces(checker, node, &data->validation_input_pieces);
     } else if (!is_share(node)) {
         td__read_path(checker, node, &data->validation);
@@ -235,6 +281,32 @@ static void read_augment(td__checker *checker, td__yaml_node *node, void *member
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
+/* 24, or {length: 24, horizon: 1, stride: 1}. */
+static void read_window(td__checker *checker, td__yaml_node *node, void *member) {
+#define ROW(member, least)                                                                         \
+    {                                                                                              \
+        .field = {                                                                                 \
+            .key = #member,                                                                        \
+            .type = TD__FIELD_INTEGER,                                                             \
+            .offset = offsetof(td_window, member),                                                 \
+            .minimum = least,                                                                      \
+            .maximum = 1 << 24                                                                     \
+        }                                                                                          \
+    }
+    static const td__key keys[] = {ROW(length, 1), ROW(horizon, 0), ROW(stride, 1)};
+#undef ROW
+    td_window *window = member;
+    window->horizon = 1;
+    if (node->kind == TD__YAML_SCALAR && td__text_int(node->text, &window->length) &&
+        window->length >= 1 && window->length <= 1 << 24) {
+        return;
+    }
+    td__check_map(checker, node, keys, TD__COUNT(keys), window);
+    if (node->kind == TD__YAML_MAP && !window->length) {
+        td__problem(checker, node, "expected {length: N}: how many rows an example has");
+    }
+}
+
 static const char *const layout_words[] = {"as_is", "channels_last", "channels_first"};
 static const td__words layouts = {"layout", layout_words, TD__COUNT(layout_words), NULL, NULL};
 static const char *const label_words[] = {"auto", "class", "values", "one_hot", "none"};
@@ -276,6 +348,7 @@ static const td__key data_keys[] = {
      .fallback = "32"},
     {.field = {.key = "shuffle", .type = TD__FIELD_NOT, AT(in_order)}, .fallback = "true"},
     {.field = {.key = "memory", .type = TD__FIELD_BYTES, AT(memory)}},
+    {.field = {.key = "window", AT(window)}, .read = read_window},
     {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };
 

@@ -66,6 +66,14 @@ static void read_store(td__checker *checker, td__yaml_node *node, void *member) 
         td__problem(checker, node, "must be the URL of a database: postgresql://HOST/DATABASE");
         return;
     }
+    td_error reason = {0};
+    char plain[TD__URL_ROOM], shown[TD__URL_ROOM];
+    bool tensors;
+    if (td__url_take(node->text, shown, NULL, &reason) ||
+        td__url_tensors(shown, plain, &tensors, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
+        return;
+    }
     size_t size = strlen(node->text) + 1;
     char *url = td__check_alloc(checker, size, 1);
     if (url) {
@@ -222,6 +230,10 @@ void td_experiment_destroy(td_experiment *experiment) {
 
 const char *td_experiment_name(const td_experiment *experiment) {
     return experiment->name;
+}
+
+int64_t td_experiment_folds(const td_experiment *experiment) {
+    return experiment->data.fold ? 0 : experiment->data.folds;
 }
 
 td_status td__experiment_problem(const td_experiment *experiment, const td__yaml_node *node,

@@ -1,7 +1,9 @@
 #include "pass/pass.h"
 
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "nn/model.h"
+#include "tape/tape.h"
 #include "tensor/element.h"
 #include "tensor/tensor.h"
 
@@ -75,11 +77,32 @@ static void record_tensor(td__pass *pass, const td__signal_entry *entry, td_tens
     }
 }
 
+/* What is asked about the layer that has just run. */
+static void record_views(td__pass *pass, size_t layer) {
+    const td__pass_signals *signals = pass->signals;
+    for (size_t i = signals->of_layers; i < signals->of_layers_end; i++) {
+        const td__signal_entry *entry = &signals->entries[i];
+        if (entry->index == layer && td__pass_signals_want(signals, entry)) {
+            const td__layer_kind *kind =
+                td__layer_kind_of(td_model_layer(pass->model, layer)->kind);
+            td_tensor *tensor =
+                kind->views[entry->which].compute(pass->model->layers[layer], pass->tape);
+            if (tensor) {
+                td__pass_signals_record(signals, entry,
+                                        cut_short(pass, td_tape_view(pass->tape, tensor)));
+            }
+        }
+    }
+}
+
 static void record_layer(void *user, size_t layer, td_layer_signal which, td_tensor *tensor) {
     td__pass *pass = user;
     const td__pass_signals *signals = pass->signals;
     bool output = which == TD_LAYER_OUTPUT;
     record_tensor(pass, output ? signals->outputs[layer] : signals->preactivations[layer], tensor);
+    if (output) {
+        record_views(pass, layer);
+    }
     if (output && signals->layer_done) {
         signals->layer_done(signals->user, layer, tensor);
     }
@@ -259,6 +282,47 @@ static void take_predictions(td__pass *pass) {
     }
 }
 
+/* The weighted mean of a row; rows that do not count have none. */
+static float row_mean(const float *values, const float *mask, int64_t n) {
+    double sum = 0, count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double weight = mask ? (double)mask[i] : 1;
+        sum += weight != 0 ? weight * (double)values[i] : 0;
+        count += weight;
+    }
+    return (float)(sum / count);
+}
+
+/* The loss of each example: the mean over its elements that count, summed over the outputs by their weights. It is
+ * computed apart, so that the operations of the step are the same with and without it. */
+static td_status record_rows(td__pass *pass, td_error *error) {
+    td_tensor *rows = td__output(pass->tape, TD_FLOAT32, &TD_SHAPE(pass->batch->count));
+    bool no_history = pass->tape->no_history;
+    td_status status = TD_OK;
+    for (int64_t i = 0; rows && i < rows->count; i++) {
+        td__floats(rows)[i] = 0;
+    }
+    for (size_t k = 0; rows && !status && k < td__pass_outcome_count(pass); k++) {
+        const td_tensor *losses, *mask = pass->outcomes[k].mask;
+        float weight = pass->head_count ? (float)pass->heads[k].weight : 1;
+        pass->tape->no_history = true;
+        status = td__pass_example_losses(pass, k, &losses, error);
+        pass->tape->no_history = no_history;
+        int64_t each = status ? 0 : losses->count / rows->count;
+        bool masked = !status && mask && mask->count == losses->count;
+        for (int64_t i = 0; !status && i < rows->count; i++) {
+            td__floats(rows)[i] +=
+                weight * row_mean(td__floats(losses) + i * each,
+                                  masked ? td__floats(mask) + i * each : NULL, each);
+        }
+    }
+    if (rows && !status) {
+        td__pass_signals_record(pass->signals, pass->signals->loss_rows,
+                                td_tape_view(pass->tape, rows));
+    }
+    return status;
+}
+
 td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error) {
     td__pass_signals *signals = pass->signals;
     pass->batch = batch;
@@ -287,8 +351,11 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
         td_tensor *loss =
             pass->more_loss ? pass->more_loss(pass->more_user, pass->tape, pass->bare) : pass->bare;
         pass->loss = td_model_regularize(pass->model, pass->tape, loss);
+        if (pass->loss && signals && td__pass_signals_want(signals, signals->loss_rows)) {
+            status = record_rows(pass, error);
+        }
     }
-    return td_tape_status(pass->tape, error);
+    return status ? status : td_tape_status(pass->tape, error);
 }
 
 /* Of x, whose first axes are the mask's, the rows that count: (rows, rest). */

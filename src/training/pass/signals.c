@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "deck/derived.h"
 #include "deck/glob.h"
+#include "nn/kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +63,33 @@ static bool add_layer(td__pass_signals *signals, size_t index, bool backward) {
     return good && (!backward || td__pass_signals_add(signals, "", layer->name, ".error", entry));
 }
 
+/* What can be asked about layers, and the loss of each example. */
+static bool add_derived(td__pass_signals *signals) {
+    bool good = td__pass_signals_add(
+        signals, "", "loss", ".rows",
+        (td__signal_entry){
+            .kind = TD_SIGNAL_DERIVED, .subject = TD__OF_LOSS, .elements = 1, .batched = true});
+    signals->of_layers = signals->count;
+    for (size_t i = 0; good && i < td_model_layer_count(signals->model); i++) {
+        const td_layer_info *layer = td_model_layer(signals->model, i);
+        const td__layer_kind *kind = td__layer_kind_of(layer->kind);
+        for (size_t k = 0; good && kind && k < kind->view_count; k++) {
+            char suffix[32];
+            (void)snprintf(suffix, sizeof suffix, ".%s", kind->views[k].word);
+            good = td__pass_signals_add(signals, "", layer->name, suffix,
+                                        (td__signal_entry){.kind = TD_SIGNAL_DERIVED,
+                                                           .subject = TD__OF_LAYER,
+                                                           .index = i,
+                                                           .which = (uint8_t)k,
+                                                           .elements = 1,
+                                                           .batched = true,
+                                                           .channels_first = true});
+        }
+    }
+    signals->of_layers_end = signals->count;
+    return good;
+}
+
 static bool add_parameter(td__pass_signals *signals, size_t index) {
     const td_parameter_info *parameter = td_model_parameter_at(signals->model, index);
     td__signal_entry entry = {.kind = TD_SIGNAL_PARAMETER,
@@ -96,7 +124,7 @@ bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model
     for (size_t i = 0; good && backward && i < td_model_parameter_count(model); i++) {
         good = add_parameter(signals, i);
     }
-    return good;
+    return good && (!backward || add_derived(signals));
 }
 
 bool td__pass_signals_match(const td__pass_signals *signals, const char *pattern) {
@@ -144,6 +172,8 @@ static td__signal_entry **place_of(td__pass_signals *signals, const td__signal_e
         return &signals->gradients[entry->index];
     case TD_SIGNAL_UPDATE:
         return &signals->updates[entry->index];
+    case TD_SIGNAL_DERIVED:
+        return entry->subject == TD__OF_LOSS ? &signals->loss_rows : NULL;
     default:
         return NULL;
     }

@@ -12,7 +12,12 @@
 typedef enum td__phase { TD__PHASE_LOSS, TD__PHASE_UPDATE, TD__PHASE_AFTER } td__phase;
 
 /* What something derived is of; entries of other kinds say so by their kind. */
-typedef enum td__derived_of { TD__OF_NOTHING, TD__OF_LAYER, TD__OF_PARAMETER } td__derived_of;
+typedef enum td__derived_of {
+    TD__OF_NOTHING,
+    TD__OF_LOSS,
+    TD__OF_LAYER,
+    TD__OF_PARAMETER
+} td__derived_of;
 
 typedef struct td__signal_entry {
     char *name; /* the signals' */
@@ -48,7 +53,7 @@ typedef struct td__pass_signals {
 
     /* Once connected: entries, by what they are of. What is not listed is NULL. */
     td_deck *deck; /* borrowed; NULL: another process records */
-    td__signal_entry *input, *label, *prediction;
+    td__signal_entry *input, *label, *prediction, *loss_rows;
     td__signal_entry **outputs, **preactivations, **errors; /* by layer */
     td__signal_entry **parameters, **gradients, **updates;  /* by parameter */
     td_signal_info scores;     /* what predictions are; its texts are borrowed */

@@ -149,6 +149,17 @@ static td_status create(td_sweep *sweep, const char *path, const td_sweep_option
     } else if (options->metric) {
         (void)snprintf(sweep->facts.metric, sizeof sweep->facts.metric, "%s", options->metric);
     }
+    if (!status && td_experiment_folds(first)) {
+        bool chosen = false;
+        for (size_t i = 0; i < options->set_count; i++) {
+            chosen |= !strncmp(options->set[i], "data.validation.fold=", 21);
+        }
+        status = chosen ? TD_OK
+                        : td_error_set(error, TD_INVALID,
+                                       "%s: a trial is one fold: --set data.validation.fold=1, or "
+                                       "several for a trial of each",
+                                       path);
+    }
     status = status ? status : hash_file(sweep->experiment, &sweep->hash, error);
     status = status ? status : td__sweep_span(sweep, options, first->seed, error);
     td_experiment_destroy(first);

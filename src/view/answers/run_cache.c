@@ -37,8 +37,7 @@ static const char *place_of(const td__run_cache *cache, const char *folder) {
     if (below && (folder[length] == '/' || folder[length] == '#')) { /* or URL#NAME */
         return folder + length + 1;
     }
-    const char *slash = strrchr(folder, '/');
-    return slash && slash[1] ? slash + 1 : folder;
+    return td__place_name(folder);
 }
 
 static td__cached_run *find_run(td__run_cache *cache, const char *id) {
@@ -147,7 +146,17 @@ void td__cached_run_release(td__cached_run *run) {
     pthread_mutex_unlock(&run->lock);
 }
 
+/* Waits for a run that another request has, until a moment that is the same for all runs of a list. */
+static bool lock_listed(td__cached_run *run, const struct timespec *until) {
+    return pthread_mutex_trylock(&run->lock) == 0 ||
+           (atomic_load_explicit(&run->listed, memory_order_relaxed) &&
+            pthread_mutex_timedlock(&run->lock, until) == 0);
+}
+
 void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, void *user) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
     pthread_mutex_lock(&cache->lock);
     size_t count = cache->run_count;
     pthread_mutex_unlock(&cache->lock);
@@ -159,7 +168,7 @@ void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, voi
         if (!seen) {
             continue;
         }
-        bool got = pthread_mutex_trylock(&run->lock) == 0;
+        bool got = lock_listed(run, &until);
         each(user, run, !got);
         if (got) {
             pthread_mutex_unlock(&run->lock);
@@ -197,7 +206,16 @@ static td__run_cache *create_of_url(const char *url, td_error *error) {
     if (td__url_take(url, plain, NULL, error) || td_runs_find(plain, ignore_run, NULL, error)) {
         return NULL;
     }
-    return create_cache(plain);
+    td__run_cache *cache = create_cache(plain);
+    if (cache) {
+        cache->watch = td__watch_open(plain);
+    }
+    if (!cache || !cache->watch) {
+        td__run_cache_destroy(cache);
+        td_error_set(error, TD_MEMORY, "out of memory");
+        return NULL;
+    }
+    return cache;
 }
 
 td__run_cache *td__run_cache_create(const char *folder, td_error *error) {
@@ -251,6 +269,7 @@ void td__run_cache_destroy(td__run_cache *cache) {
     }
     if (cache) {
         pthread_mutex_destroy(&cache->lock);
+        td__watch_close(cache->watch);
         td__free(cache->runs);
         td__free(cache->folder);
         td__free(cache);

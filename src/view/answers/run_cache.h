@@ -37,6 +37,9 @@ typedef struct td__cached_run {
     char *folder;
     const char *place; /* the part of folder below the cache's: the name that is shown */
     bool seen;         /* the cache's lock: the last search found it */
+    /* What the list shows of it is there: a thread that has its lock gives it back soon. Relaxed: the rest is read under
+     * the lock. */
+    atomic_bool listed;
     pthread_mutex_t lock;
     /* Below: the run's lock. */
     td_run *run;    /* NULL: not open */
@@ -56,7 +59,8 @@ typedef struct td__cached_run {
     double spark[TD__SPARK]; /* the first metric */
     size_t spark_count;
     uint64_t used;
-    double next_refresh;
+    double next_refresh, read_at;
+    uint64_t notified; /* of a database: the last notification that was acted upon */
 } td__cached_run;
 
 /* Runs at and below folder. NULL, and the error, when it cannot be searched. */
@@ -83,8 +87,8 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error);
 /* The same, where records of earlier steps may have come too. */
 td_status td__cached_run_read_again(td__cached_run *run, td_error *error);
 
-/* Calls each with every run. `loading` is true when another thread has the run; then only its id and
- * place may be read. */
+/* Calls each with every run. `loading` is true when another thread reads it for the first time, or has had it for more than
+ * a second; then only its id and place may be read. */
 typedef void td__cached_run_function(void *user, const td__cached_run *run, bool loading);
 void td__run_cache_each(td__run_cache *cache, td__cached_run_function *each, void *user);
 

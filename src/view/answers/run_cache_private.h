@@ -3,6 +3,7 @@
 #define TAPEDECK_VIEW_RUN_CACHE_PRIVATE_H
 
 #include "answers/run_cache.h"
+#include "run/watch.h"
 
 struct td__run_cache {
     char *folder;
@@ -12,6 +13,11 @@ struct td__run_cache {
     size_t run_count, run_capacity;
     char problem[256]; /* the cache's lock: why the folder could not be searched; "" */
     double next_search;
+    /* Of a database; the refreshing thread's: */
+    td__watch *watch; /* NULL: a folder */
+    bool listening;   /* the server notifies what changes */
+    bool unsearched;  /* something was notified since the last search */
+    double searched_at;
     _Atomic uint64_t clock;
     _Atomic size_t pyramid_bytes; /* of all runs; relaxed is enough: it only guides */
 };

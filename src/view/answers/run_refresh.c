@@ -12,6 +12,10 @@ enum { MAX_OPEN = 24, MAX_NAMED = 256 };
 /* A run that takes c seconds to read is read every live_share * c seconds: at most a hundredth of a
  * core, because a training may need all of them. */
 static const double live_seconds = 0.5, still_seconds = 5, live_share = 100, search_seconds = 2;
+/* What waiting for a server counts of it: the machine is free meanwhile. */
+static const double waiting_share = 0.1;
+/* Of a database whose server notifies changes: after how long runs are read and searched all the same. */
+static const double silent_seconds = 10;
 
 /* ---- Summaries of runs --------------------------------------------------------------- */
 
@@ -192,6 +196,7 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     }
     run->judged |= summarise_verdict(run);
     run->judged |= summarise_notes(run);
+    atomic_store_explicit(&run->listed, run->name != NULL, memory_order_relaxed);
     return TD_OK;
 }
 
@@ -258,9 +263,13 @@ static td_status add_found_run(void *user, const char *folder, td_error *error) 
 /* Returns true when runs were added or removed. */
 static bool search_folder(td__run_cache *cache) {
     double started = td__seconds();
-    if (started < cache->next_search) {
+    bool nothing_new =
+        cache->listening && !cache->unsearched && started < cache->searched_at + silent_seconds;
+    if (started < cache->next_search || nothing_new) {
         return false;
     }
+    cache->unsearched = false;
+    cache->searched_at = started;
     pthread_mutex_lock(&cache->lock);
     size_t before = 0, after = 0;
     for (size_t i = 0; i < cache->run_count; i++) {
@@ -283,7 +292,7 @@ static bool search_folder(td__run_cache *cache) {
 
 /* Returns true when the run has changed. The caller holds the run's lock. */
 static bool refresh_run(td__cached_run *run, td__output *changes) {
-    double started = td__seconds();
+    double started = td__seconds(), started_cpu = td__cpu_seconds();
     td_error error = {0};
     bool was_open = run->run != NULL, fresh = !run->name;
     if (td__cached_run_open(run, &error)) {
@@ -307,10 +316,24 @@ static bool refresh_run(td__cached_run *run, td__output *changes) {
     }
     td__free(before);
     double cost = td__seconds() - started;
+    if (run->cache->watch) {
+        cost = fmax(td__cpu_seconds() - started_cpu, waiting_share * cost);
+    }
     bool live = run->info.state == TD_RUN_RUNNING || run->info.events;
     run->next_refresh =
         started + cost + fmax(live ? live_seconds : still_seconds, live_share * cost);
+    run->read_at = started;
     return changed;
+}
+
+/* A run that has ended is closed and is not refreshed until it is requested again. */
+static bool is_due(const td__run_cache *cache, td__cached_run *run) {
+    double now = td__seconds();
+    if (now < run->next_refresh || (!run->run && run->name)) {
+        return false;
+    }
+    return !cache->listening || !run->run || now >= run->read_at + silent_seconds ||
+           td__watch_run(cache->watch, run->run, &run->notified);
 }
 
 static void close_oldest(td__run_cache *cache) {
@@ -335,6 +358,9 @@ static void close_oldest(td__run_cache *cache) {
 }
 
 bool td__run_cache_refresh(td__run_cache *cache, td__output *changes) {
+    bool notified = false;
+    cache->listening = cache->watch && td__watch_take(cache->watch, &notified);
+    cache->unsearched |= notified;
     bool listed = search_folder(cache), changed = false;
     size_t refreshed = 0;
     td__output runs = {0};
@@ -344,8 +370,7 @@ bool td__run_cache_refresh(td__run_cache *cache, td__output *changes) {
         if (!run->seen || pthread_mutex_trylock(&run->lock) != 0) {
             continue;
         }
-        /* A run that has ended is closed and is not refreshed until it is requested again. */
-        bool due = td__seconds() >= run->next_refresh && (run->run || !run->name);
+        bool due = is_due(cache, run);
         changed |= due && refresh_run(run, &runs);
         refreshed += due;
         pthread_mutex_unlock(&run->lock);

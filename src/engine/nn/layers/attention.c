@@ -3,6 +3,7 @@
  * head h: softmax(q k^T / sqrt(key_dim)) v, with q, k, v = x kernel[:, h, :] + bias[h, :]
  * output = sum over heads of head h times attention_output_kernel[h] + bias
  */
+#include "nn/layers/attention_view.h"
 #include "nn/operators.h"
 
 #include <math.h>
@@ -254,4 +255,6 @@ const td__layer_kind td__multi_head_attention_kind = {
     .max_from = 3,
     .operators = operators,
     .mask = td__mask_pass,
-    .reads_mask = true};
+    .reads_mask = true,
+    .views = td__attention_views,
+    .view_count = TD__ATTENTION_VIEWS};
