@@ -41,7 +41,7 @@ def times(workers, most):
         worker.steps = most
         worker.round()
     values = [[] for _ in workers]
-    for _ in range(41):  # bursts are short, and what else the machine does tells on them
+    for _ in range(41):  # bursts are short, and what else the machine does disturbs them
         for worker, value in zip(workers, values):
             value.append(worker.round())
     return [type("Times", (), {"median": sorted(value)[len(value) // 2], "best": min(value)})

@@ -66,7 +66,7 @@ def steps(folder, size):
 
 
 def run_of_steps(folder, size):
-    """A run of so many steps, trained unless a row before has."""
+    """A run of `size` steps, trained unless a row before has."""
     run = os.path.join(folder, "runs", f"steps-{size}")
     if not os.path.isdir(run):
         steps(folder, size)
@@ -88,7 +88,7 @@ def rows(folder, size):
 
 
 def parameters(folder, size):
-    """Adam on so many million parameters: the memory, which is 4 times theirs, is what matters."""
+    """Adam on this many million parameters: the memory, which is 4 times theirs, is what matters."""
     width = int((size * 1e6 / 2) ** 0.5)
     layer = f", units: {width}, activation: tanh}}"
     return train(folder, f"parameters-{size}", model=f"  - dense: {{name: a{layer}\n  - dense: {{name: b{layer}\n"
@@ -96,14 +96,14 @@ def parameters(folder, size):
 
 
 def positions(folder, size):
-    """Attention among so many positions."""
+    """Attention among this many positions."""
     return train(folder, f"positions-{size}", data=f"generate: {{adding: {{length: {size}, examples: 2}}}}", batch=1,
                  model="  - multi_head_attention: {name: attention, heads: 2, key_dim: 16}\n"
                  "  - global_average_pool1d:\n  - dense: {name: sum, units: 1}", loss="mse")
 
 
 def megabytes(folder, size):
-    """So many million bytes of NPY in their own order, standardised."""
+    """This many million bytes of NPY in their own order, standardised."""
     path, width = os.path.join(folder, "large.npy"), 1000
     count = size * 1000000 // (4 * width)
     head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}"
@@ -153,7 +153,7 @@ TABLE = [
     ("runs, of one with steps", list_long, [20000, 80000, 320000], [3000000], 0.2, 0.1),
     ("training, layers", layers, [50, 200, 800], [5000, 11000], 1.1, 1.1),
     ("training, rows of CSV", rows, [20000, 80000, 320000], [5000000], 1.1, 1.1),
-    ("runs, so many", list_many, [400, 800, 1600], [10000], 1.1, 0.2),
+    ("runs, many", list_many, [400, 800, 1600], [10000], 1.1, 0.2),
     ("Adam, millions of parameters", parameters, [2, 8, 32], [128], 1.1, 1.1),
     ("attention, positions", positions, [500, 1000, 2000], [5000], 2.1, 1.1),
     ("standardised NPY in its order, MB", megabytes, [100, 400], [1600], 1.1, 0.1),

@@ -3,7 +3,7 @@
  *     predict forward NETWORK THREADS BATCH     a step: the network over one batch
  *     predict whole NETWORK THREADS EXAMPLES    a step: td_predict, from a saved model and an .npy
  *                                               file to a CSV file, opening and loading included
- *     predict csv ROWS CLASSES                  a step: so many predictions with labels to a CSV file
+ *     predict csv ROWS CLASSES                  a step: ROWS predictions with labels to a CSV file
  */
 #include "tools/networks.h"
 

@@ -1,10 +1,14 @@
 """What recording a PyTorch model costs, beside what people do by hand.
 
     ./dev bench python [ROUNDS]
+    ./dev bench python --ranks [ROUNDS]
 
 An MNIST-sized CNN, batch 64, one thread; every output, error, gradient, weight and update. Each variant trains a few steps
 in every round, in turns; a small network beside, where the cost of a call counts, not that of a tensor. CPU time of all threads (the writer's too), and of the training thread alone, a
 step; the lower quartile over the rounds, divided by the bare step's. Wall time is noise on a shared machine.
+
+With --ranks: one process, and in turns two of DistributedDataParallel (gloo), of which each records what it computes; the mean
+of the two processes.
 """
 
 import os
@@ -214,6 +218,68 @@ def measure(kinds, rounds):
     return {name: (np.percentile(every[name], 25), np.percentile(thread[name], 25)) for name in variants}
 
 
+class Parallel:
+    """Of two processes: a step of both begins and ends together, so their turns do, too."""
+
+    def prepare(self):
+        model, batches = super().prepare()
+        return nn.parallel.DistributedDataParallel(model), batches
+
+
+class ParallelBare(Parallel, Variant):
+    pass
+
+
+class ParallelEvery100(Parallel, Every100):
+    pass
+
+
+class ParallelStatistics(Parallel, Statistics):
+    pass
+
+
+class ParallelHistograms(Parallel, Histograms):
+    pass
+
+
+RANKS = (  # the same thing of one process and of two
+    ("bare", Variant, ParallelBare), ("every 100 steps", Every100, ParallelEvery100),
+    ("statistics every step", Statistics, ParallelStatistics), ("histograms every step", Histograms, ParallelHistograms),
+)
+
+
+def measure_rank(rank, port, rounds, results):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TAPEDECK_RUN="bench")
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    results.put(measure({name: parallel for name, _, parallel in RANKS}, rounds))
+    torch.distributed.destroy_process_group()
+
+
+def compare_ranks(rounds, turns=2):
+    """Turns of one process and of two; of each variant the least."""
+    import socket
+
+    found = {}
+    context = torch.multiprocessing.get_context("spawn")
+    for _ in range(turns):
+        alone = measure({name: kind for name, kind, _ in RANKS}, rounds)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        results = context.SimpleQueue()
+        torch.multiprocessing.spawn(measure_rank, (port, rounds, results), nprocs=2)
+        both = [results.get() for _ in range(2)]
+        for name, _, _ in RANKS:
+            for count, total in (1, alone[name][0]), (2, (both[0][name][0] + both[1][name][0]) / 2):
+                found[name, count] = min(total, found.get((name, count), total))
+    print(f"PyTorch {torch.__version__}, CPU time a step and process, {turns} x {rounds} rounds; lower quartile, the better turn")
+    print(f"{'tapedeck':<28}{'one process':>14}{'x bare':>8}{'each of two':>14}{'x bare':>8}")
+    for name, _, _ in RANKS:
+        one, two = found[name, 1], found[name, 2]
+        print(f"{name:<28}{1e3 * one:>11.2f} ms{one / found['bare', 1]:>8.3f}{1e3 * two:>11.2f} ms{two / found['bare', 2]:>8.3f}")
+
+
 def main(rounds):
     print(f"PyTorch {torch.__version__}, CPU time a step, {rounds} rounds; lower quartile")
     print(f"{'':<40}{'all threads':>13}{'x bare':>8}{'training thread':>17}{'x bare':>8}{'goal':>7}")
@@ -225,4 +291,10 @@ def main(rounds):
             print(f"{name:<40}{1e3 * total:>10.2f} ms{total / bare[0]:>8.3f}{1e3 * own:>14.2f} ms{own / bare[1]:>8.3f}{goal:>7}")
 
 
-main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    if "--ranks" in arguments:
+        arguments.remove("--ranks")
+        compare_ranks(int(arguments[0]) if arguments else 10)
+    else:
+        main(int(arguments[0]) if arguments else 20)

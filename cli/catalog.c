@@ -30,7 +30,7 @@ static void print_text(td_catalog catalog, size_t index, const td_catalog_entry 
     td_catalog_option item;
     for (size_t k = 0; td_catalog_option_at(catalog, index, k, &item); k++) {
         (void)printf("  %-28s %-26s %s%s%s\n", item.key, item.type,
-                     item.required ? "required" : item.standard, item.other ? "  also " : "",
+                     item.required ? "required" : item.by_default, item.other ? "  also " : "",
                      item.other ? item.other : "");
     }
 }
@@ -54,7 +54,8 @@ static void print_option_json(const td_catalog_option *item) {
     (void)printf(", ");
     print_member("type", item->type);
     (void)printf(", ");
-    print_member("default", item->required || !strcmp(item->standard, "-") ? NULL : item->standard);
+    print_member("default",
+                 item->required || !strcmp(item->by_default, "-") ? NULL : item->by_default);
     (void)printf(", \"required\": %s", item->required ? "true" : "false");
     if (item->words) {
         (void)printf(", \"words\": [\"");
@@ -99,9 +100,10 @@ static void print_markdown(td_catalog catalog, size_t index, const td_catalog_en
         } else {
             (void)printf("%s", item.type);
         }
-        (void)printf(" | %s |\n", item.required                                ? "required"
-                                  : *item.standard == '-' && !item.standard[1] ? ""
-                                                                               : item.standard);
+        (void)printf(" | %s |\n", item.required ? "required"
+                                  : *item.by_default == '-' && !item.by_default[1]
+                                      ? ""
+                                      : item.by_default);
     }
 }
 
@@ -161,7 +163,7 @@ static int list_catalogs(bool json) {
     return EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_list(int count, char **arguments) {
     bool json = false, markdown = false;
     const option options[] = {{.name = "json", .flag = &json},
                               {.name = "markdown", .flag = &markdown}};
@@ -210,4 +212,4 @@ const command command_list = {
             "  tapedeck list optimizers adam --json\n"
             "\n"
             "More: docs/experiment.md\n",
-    .run = run};
+    .run = run_list};

@@ -65,7 +65,7 @@ static int train_demo(const char *folder) {
     return status;
 }
 
-static int run(int count, char **arguments) {
+static int run_demo(int count, char **arguments) {
     if (!parse_options(&command_demo, NULL, 0, &count, arguments)) {
         return EXIT_USAGE;
     }
@@ -87,5 +87,5 @@ const command command_demo = {
     .name = "demo",
     .summary = "train a small network on handwritten digits and show what happened inside it",
     .help = help,
-    .run = run,
+    .run = run_demo,
 };

@@ -84,7 +84,7 @@ static bool is_same_folder(const char *a, const char *b) {
            one.st_ino == other.st_ino;
 }
 
-/* Every folder that --baseline means, once; false, and the reason said, when a part of it means none. */
+/* Every folder that --baseline matches, once; false, with the reason printed, when a part of it matches none. */
 static bool expand_baseline(const char *names, glob_t *found) {
     bool good = true;
     for (const char *at = names; good && *at;) {

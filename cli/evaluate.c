@@ -85,33 +85,33 @@ static void print_mistakes(const td_evaluation_output *output) {
     size_t count = output->class_count;
     int64_t below = INT64_MAX, printed = 0;
     while (printed < MISTAKES) {
-        int64_t most = 0;
+        int64_t max = 0;
         for (size_t i = 0; i < count * count; i++) {
             int64_t here = i / count == i % count ? 0 : output->confusion[i];
-            most = here < below && here > most ? here : most;
+            max = here < below && here > max ? here : max;
         }
-        if (most == 0) {
+        if (max == 0) {
             return;
         }
         for (size_t i = 0; i < count * count && printed < MISTAKES; i++) {
-            if (i / count != i % count && output->confusion[i] == most) {
+            if (i / count != i % count && output->confusion[i] == max) {
                 (void)fputs(printed++ ? "" : "\nMost frequent mistakes\n", stdout);
-                printf("  %8lld  %s, predicted %s\n", (long long)most,
+                printf("  %8lld  %s, predicted %s\n", (long long)max,
                        output->classes[i / count].name, output->classes[i % count].name);
             }
         }
-        below = most;
+        below = max;
     }
 }
 
 /* As a table where it fits, else the mistakes that are most frequent. */
 static void print_confusion(const td_evaluation_output *output) {
     size_t count = output->class_count;
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t i = 0; i < count * count; i++) {
-        most = output->confusion[i] > most ? output->confusion[i] : most;
+        max = output->confusion[i] > max ? output->confusion[i] : max;
     }
-    int names = name_width(output), width = snprintf(NULL, 0, "%lld", (long long)most);
+    int names = name_width(output), width = snprintf(NULL, 0, "%lld", (long long)max);
     width = width < names ? names : width;
     if ((int64_t)count * (width + 2) + names + 2 > terminal_width()) {
         print_mistakes(output);

@@ -12,7 +12,7 @@ static const char help[] =
     "TensorBoard\n"
     "event files written by anybody, or one with several of either below it: every value of every "
     "tag,\n"
-    "none sampled away. What is damaged or missing is said, and the rest exported.\n"
+    "none sampled away. What is damaged or missing is reported, and the rest exported.\n"
     "\n"
     "  --to FORMAT     csv          metrics.csv, SIGNAL.csv, stats.csv, texts.csv\n"
     "                  npy          SIGNAL.npy [records, …shape] and SIGNAL.steps.npy\n"

@@ -37,7 +37,7 @@ const char *facts_get(const facts *all, const char *key) {
     return NULL;
 }
 
-static void add(facts *all, const char *key, const char *value, bool setting) {
+static void add_fact(facts *all, const char *key, const char *value, bool setting) {
     if (facts_get(all, key)) {
         return;
     }
@@ -48,7 +48,7 @@ static void add(facts *all, const char *key, const char *value, bool setting) {
 }
 
 void facts_add(facts *all, const char *key, const char *value) {
-    add(all, key, value, false);
+    add_fact(all, key, value, false);
 }
 
 void facts_release(facts *all) {
@@ -67,7 +67,7 @@ static void add_note(void *user, const char *key, const char *value) {
 }
 
 static void add_setting(void *user, const char *key, const char *value) {
-    add(user, key, value, true);
+    add_fact(user, key, value, true);
 }
 
 static void add_integer(facts *all, const char *key, int64_t value) {
@@ -244,7 +244,7 @@ facts facts_merge(const facts *const *group, size_t count, const char *varying) 
         const fact *item = &group[0]->items[i];
         bool varies = item->setting && td_run_matches(varying, item->key);
         if (!varies && merge_fact(item, group, count, text, sizeof text)) {
-            add(&all, item->key, text, item->setting);
+            add_fact(&all, item->key, text, item->setting);
         }
     }
     return all;

@@ -34,7 +34,7 @@ static const char help[] =
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
     "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
     "the\n"
-    "                    model's file, and what else fits is said\n"
+    "                    model's file, and what else fits is printed\n"
     "  --memory BYTES    most that running the model may take (half of what the process may)\n"
     "  --training        as in a step of training: dropout drops, batch normalisation uses the "
     "batch;\n"

@@ -283,7 +283,7 @@ static td_status ignore_run(void *user, const char *folder, td_error *error) {
     return TD_OK;
 }
 
-static int run(int count, char **arguments) {
+static int run_mcp(int count, char **arguments) {
     if (!parse_options(&command_mcp, NULL, 0, &count, arguments)) {
         return EXIT_USAGE;
     }
@@ -313,5 +313,5 @@ const command command_mcp = {
     .name = "mcp",
     .summary = "serve runs to agents: the Model Context Protocol on stdin and stdout, read-only",
     .help = help,
-    .run = run,
+    .run = run_mcp,
 };

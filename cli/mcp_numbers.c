@@ -32,7 +32,7 @@ static size_t cell_bytes(const td_cell *cell) {
                                                                      : 12;
 }
 
-static json_t *read_rows(td_sql *sql, int64_t limit, td_error *error) {
+static json_t *read_sql_rows(td_sql *sql, int64_t limit, td_error *error) {
     const char *const *names;
     const td_cell *cells;
     size_t columns = td_sql_columns(sql, &names), bytes = 0;
@@ -76,7 +76,7 @@ json_t *mcp_query(const char *folder, const json_t *arguments, td_error *error) 
     td_sql_options options = {.size = sizeof options, .seconds = 10};
     td_sql *sql =
         td_sql_open(runs, count ? count : 1, mcp_text(arguments, "sql", ""), &options, error);
-    json_t *made = sql ? read_rows(sql, mcp_integer(arguments, "limit", 100), error) : NULL;
+    json_t *made = sql ? read_sql_rows(sql, mcp_integer(arguments, "limit", 100), error) : NULL;
     if (made) {
         const char *const *problems;
         size_t problem_count = td_sql_problems(sql, &problems);

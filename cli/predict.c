@@ -45,7 +45,7 @@ static const char help[] =
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
     "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
     "the\n"
-    "                    model's file, and what else fits is said\n"
+    "                    model's file, and what else fits is printed\n"
     "  --batch N         examples at a time (256)\n"
     "  --memory BYTES    most that running the model may take (half of what the process may)\n"
     "  --input NAME=FILE instead of DATA: each input of the model by its name. DATA may also be "

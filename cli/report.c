@@ -138,7 +138,7 @@ static bool fits_family(const char *name, const family *f) {
                : !strncmp(name, f->end, end);
 }
 
-static double size_of(const char *folder, const char *name) {
+static double file_size(const char *folder, const char *name) {
     struct stat about;
     char path[4500];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -177,7 +177,7 @@ static bool print_files(const char *folder) {
         }
         if (f < families + FAMILIES) {
             f->count++;
-            f->bytes += size_of(folder, entry->d_name);
+            f->bytes += file_size(folder, entry->d_name);
             (void)snprintf(f->example, sizeof f->example, "%.79s", entry->d_name);
         }
     }

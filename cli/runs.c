@@ -248,7 +248,7 @@ typedef struct columns {
 } columns;
 
 static columns lay_out(const table *t) {
-    enum { LEAST_NAME = 8, METRICS = 24, BRIEF = 18, WHOLE = 58, NARROW = 29 };
+    enum { MIN_NAME = 8, METRICS = 24, BRIEF = 18, WHOLE = 58, NARROW = 29 };
     int room = terminal_room();
     columns c = {.name = 4};
     for (size_t i = 0; i < t->count; i++) {
@@ -257,9 +257,9 @@ static columns lay_out(const table *t) {
         c.name = length > c.name ? length : c.name;
     }
     c.whole = room - WHOLE - METRICS >= c.name;
-    int most = room - NARROW - BRIEF;
-    most = most < LEAST_NAME ? LEAST_NAME : most;
-    c.name = c.whole || c.name < most ? c.name : most;
+    int max_width = room - NARROW - BRIEF;
+    max_width = max_width < MIN_NAME ? MIN_NAME : max_width;
+    c.name = c.whole || c.name < max_width ? c.name : max_width;
     c.left = room - c.name - (c.whole ? WHOLE : NARROW);
     return c;
 }
@@ -547,7 +547,7 @@ static int print_list(table *t, const char *folder, const choice *chosen) {
     return EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_runs(int count, char **arguments) {
     table t = {0};
     choice chosen = {0};
     const option options[] = {
@@ -589,5 +589,5 @@ const command command_runs = {
     .name = "runs",
     .summary = "list runs: when, how they are doing, their metrics",
     .help = help,
-    .run = run,
+    .run = run_runs,
 };

@@ -297,7 +297,7 @@ static int run_statement(const char *const *runs, size_t count, const char *stat
     return end < 0 ? fail(EXIT_BAD, "%s", error.text) : problem_count ? EXIT_BAD : EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_sql(int count, char **arguments) {
     bool json = false, csv = false, list = false;
     const char *seconds_text = NULL, *rank = NULL;
     const option options[] = {{.name = "json", .flag = &json},
@@ -334,5 +334,5 @@ const command command_sql = {
     .name = "sql",
     .summary = "query one or many runs in SQL: scalars, statistics, findings, configuration",
     .help = help,
-    .run = run,
+    .run = run_sql,
 };

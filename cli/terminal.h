@@ -27,7 +27,7 @@ bool terminal_is_live(void);
 /* Shows text (one line, without its end) in place of what was there. */
 void terminal_show(const char *text);
 void terminal_clear(void);
-/* A stream to stdout that works together with the line; NULL when it cannot be had. Close it. */
+/* A stream to stdout that works together with the line; NULL when there is no memory for it. Close it. */
 FILE *terminal_stream(void);
 
 /* A bar of 24 cells, filled to that share; out has 128 bytes. Returns out. */

@@ -37,7 +37,7 @@ function(td_link_public_headers folder module)
     endforeach()
 endfunction()
 
-# The sources in a module's kernels/ folder, compiled once per instruction set; they tell the variants
+# The sources in a module's kernels/ folder, compiled once per instruction set; they name the variants
 # apart by TD_VARIANT. Not fast-math: only what IEEE arithmetic does not need for vector code.
 function(td_kernel_variants module folder)
     if(NOT ARGN)

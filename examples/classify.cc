@@ -1,6 +1,6 @@
-/* C++: a network learns to tell two classes of points apart, and its layers' errors are recorded.
+/* C++: a network learns to distinguish two classes of points, and its layers' errors are recorded.
  *
- * The headers are C's; std::unique_ptr lets go of what was created. Options are written where they
+ * The headers are C's; std::unique_ptr destroys what was created. Options are written where they
  * are used, in the order of their fields; or, in strictly standard C++17, filled in one by one, as
  * `learning` below is.
  *

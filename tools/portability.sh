@@ -71,7 +71,7 @@ other() {
         cmake --build "build-portability/$name" -j "$jobs" --target tapedeck_program
 }
 
-# Compiled only: no libraries of 32 bits are needed to be told.
+# Compiled only: the message needs no libraries of 32 bits.
 refuses_32_bits() {
     cmake -S . -B build-portability/32 -G Ninja -DCMAKE_C_FLAGS=-m32 -DCMAKE_CXX_FLAGS=-m32 \
         -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY 2>&1 | grep 'Tapedeck needs a 64-bit processor'

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # What the wheel is built with, so that it runs on any Linux with glibc 2.31 or newer: the headers and libraries
 # of an old glibc (Debian bullseye's), and the third-party libraries, compiled for it as static libraries from the
-# source packages of the Debian release that builds. The compiler is this machine's: bullseye's has no
+# newest source packages of Debian. The compiler is this machine's: bullseye's has no
 # std::to_chars for doubles. Everything comes from the mirrors that apt is configured with; nothing is installed.
 
 glibc_release=bullseye
@@ -15,15 +15,17 @@ mirrors() {
         sort -u
 }
 
-# own_apt FOLDER ARCHITECTURE WORD…: apt-get on FOLDER/sources.list alone, for a machine of ARCHITECTURE that has
-# nothing installed; all that it writes is in FOLDER.
+# own_apt FOLDER ARCHITECTURE WORD…: apt-get, or apt-cache for showsrc, on FOLDER/sources.list alone, for a machine of
+# ARCHITECTURE that has nothing installed; all that it writes is in FOLDER.
 own_apt() {
     folder=$1
     architecture=$2
     shift 2
+    program=apt-get
+    [ "$1" != showsrc ] || program=apt-cache
     mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial"
     : >"$folder/state/status"
-    apt-get -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+    $program -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null \
         -o Dir::State="$folder/state" -o Dir::State::status="$folder/state/status" -o Dir::Cache="$folder/cache" \
         -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o APT::Sandbox::User=root "$@"
 }
@@ -73,19 +75,32 @@ fetch_root() {
     done
 }
 
-# fetch_sources FOLDER: the third-party libraries' source packages, with Debian's patches. A mirror may lack the sources of
-# a security update: then that library is the release's without it, which is reported.
+# fetch_sources FOLDER: the third-party libraries' source packages, with Debian's patches, each in the newest version of
+# the release here, its updates and Debian's unstable; FOLDER/versions lists them. An index may be newer than the files of
+# a mirror: then it is the next older version, which is reported.
 fetch_sources() {
     rm -rf "$1"
     mkdir -p "$1"
-    mirrors | sed "s,^,deb-src [signed-by=$keyring] ,; s,\$, main," >"$1/sources.list"
+    {
+        mirrors
+        mirrors | awk '$2 !~ /-/ { print $1, "sid"; exit }'
+    } | sed "s,^,deb-src [signed-by=$keyring] ,; s,\$, main," >"$1/sources.list"
     own_apt "$1" amd64 update >"$1/log" 2>&1 || { cat "$1/log" && return 1; }
-    release=$(mirrors | awk '$2 !~ /-/ { print $2; exit }')
     for library in zlib libpng1.6 libyaml jansson libjpeg-turbo libmicrohttpd sqlite3; do
-        (cd "$1" && own_apt "$1" amd64 source "$library") >"$1/log" 2>&1 && continue
-        echo "$library is that of $release without its security update, which this mirror has no sources of"
-        (cd "$1" && own_apt "$1" amd64 source "$library/$release") >"$1/log" 2>&1 || { cat "$1/log" && return 1; }
+        fetch_newest "$1" "$library" || { cat "$1/log" && return 1; }
     done
+}
+
+# fetch_newest FOLDER LIBRARY
+fetch_newest() {
+    for version in $(own_apt "$1" amd64 showsrc --only-source "$2" | sed -n 's/^Version: //p' | sort -rVu); do
+        if (cd "$1" && own_apt "$1" amd64 source "$2=$version") >"$1/log" 2>&1; then
+            echo "$2 $version" | tee -a "$1/versions"
+            return 0
+        fi
+        echo "the mirror has no sources of $2 $version"
+    done
+    return 1
 }
 
 # compiler CPU ROOT: what cmake/cross.cmake calls, for what is not built by CMake.
@@ -106,7 +121,8 @@ with_cmake() {
         cmake --build "$folder" -j "$jobs" && DESTDIR=$root cmake --install "$folder"
 }
 
-# with_configure CPU ROOT SOURCE TARGETS [OPTION…]: the same for a library that has a configure.
+# with_configure CPU ROOT SOURCE TARGETS [OPTION…]: the same for a library that has a configure. What automake made stays
+# as it is, also where a patch of Debian's (of tests) is newer.
 with_configure() {
     cpu=$1
     root=$2
@@ -115,6 +131,7 @@ with_configure() {
     shift 4
     folder=$source/build-$cpu
     mkdir -p "$folder"
+    find "$source" -name Makefile.in -exec touch {} +
     # shellcheck disable=SC2086 # a list of words
     (cd "$folder" && CC="$(compiler "$cpu" "$root")" CFLAGS="-O2 -fPIC" ../configure \
         --host="$cpu-linux-gnu" --prefix=/usr --libdir="/usr/lib/$cpu-linux-gnu" --disable-shared --enable-static "$@" &&
@@ -148,10 +165,17 @@ build_sqlite() {
         describe "$1" "$2" sqlite3 sqlite3 "$(cat "$3/VERSION")"
 }
 
+# without_text FILE: options of libpng. Texts and colour profiles of a picture are of no use here, and unpacking them had
+# memory errors (CVE-2026-46675 the last of them): the library skips them unread.
+without_text() {
+    printf 'option READ_%s off\n' tEXt zTXt iTXt iCCP >"$1"
+}
+
 # build_libraries CPU ROOT SOURCES
 build_libraries() {
     build_zlib "$1" "$2" "$3"/zlib-* &&
-        with_cmake "$1" "$2" "$3"/libpng1.6-* -DPNG_SHARED=OFF -DPNG_TESTS=OFF &&
+        without_text "$3/png_options" &&
+        with_cmake "$1" "$2" "$3"/libpng1.6-* -DPNG_SHARED=OFF -DPNG_TESTS=OFF -DPNG_TOOLS=OFF -DDFA_XTRA="$3/png_options" &&
         with_cmake "$1" "$2" "$3"/libyaml-* -DBUILD_TESTING=OFF -DINSTALL_LIB_DIR="lib/$1-linux-gnu" &&
         describe "$1" "$2" yaml-0.1 yaml 0.2 &&
         with_cmake "$1" "$2" "$3"/jansson-* -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF -DJANSSON_WITHOUT_TESTS=ON \
@@ -173,6 +197,7 @@ portable_root() {
     quietly fetch_root "$1" "$root" || fail "could not fetch glibc of $glibc_release and Python's headers"
     fetch_sources "$sources" || fail "could not fetch the libraries' source packages"
     quietly build_libraries "$1" "$root" "$sources" || fail "could not build the libraries for $1"
+    mv "$sources/versions" "$root/"
     rm -rf "$sources"
     touch "$root/complete"
 }

@@ -102,6 +102,7 @@ command_wheel() {
     need_for wheel
     build_wheel "$(uname -m)"
     test_wheel
-    echo "$wheel: $(du -k "$wheel" | cut -f 1) KiB"
+    echo "$wheel: $(du -k "$wheel" | cut -f 1) KiB, with"
+    cat "$root/versions"
     finish
 }

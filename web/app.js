@@ -345,7 +345,7 @@ async function refresh(news) {
     refreshing = null;
 }
 
-// The page stays as it is; charts are told that there is more.
+// The page stays as it is; charts are notified that there is more.
 async function refreshRun(news) {
     const context = current,
         run = await fetchRun(context.run.id),

@@ -1,4 +1,4 @@
-// Colours: perceptually even scales that a colour-blind reader can tell apart, one colour for what is not
+// Colours: perceptually even scales that a colour-blind reader can distinguish, one colour for what is not
 // finite and for nothing else, and eight for categories (Okabe and Ito).
 
 const viridis = "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725";

@@ -35,7 +35,7 @@ export function short(number) {
     return String(Number(number.toPrecision(4))).replace("-", "−");
 }
 
-// The shortest text that reads back to the same number; a float32 is said as one.
+// The shortest text that reads back to the same number; a float32 is printed as one.
 export function exact(number) {
     const odd = notFinite(number);
     if (odd) {
@@ -90,24 +90,24 @@ export function when(seconds) {
     return seconds > 0 ? moment.format(new Date(seconds * 1000)) : "–";
 }
 
-// Ticks between two numbers at round places: at most so many, but three at least.
-export function ticks(low, high, most) {
-    let made = roundPlaces(low, high, most);
-    for (let many = most + 1; made.length < 3 && many < most + 8 && high > low; many++) {
+// Ticks between two numbers at round places: at most `max`, but three at least.
+export function ticks(low, high, max) {
+    let made = roundPlaces(low, high, max);
+    for (let many = max + 1; made.length < 3 && many < max + 8 && high > low; many++) {
         made = roundPlaces(low, high, many);
     }
     return made;
 }
 
-function roundPlaces(low, high, most) {
+function roundPlaces(low, high, max) {
     const span = high - low;
     if (!(span > 0) || !Number.isFinite(span)) {
         return [low];
     }
-    const rough = span / Math.max(most, 1),
+    const rough = span / Math.max(max, 1),
         power = 10 ** Math.floor(Math.log10(rough));
     const step =
-        [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => span / candidate <= most) || 10 * power;
+        [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => span / candidate <= max) || 10 * power;
     const made = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && made.length < 100; k++) {
         made.push(k === 0 ? 0 : Number((k * step).toPrecision(12)));
@@ -146,8 +146,8 @@ export function symlog(value, small) {
     return Math.sign(value) * Math.log10(1 + Math.abs(value) / small);
 }
 
-// Zero and powers of ten on both sides, at most so many on each.
-export function symlogTicks(low, high, small, most) {
+// Zero and powers of ten on both sides, at most `max` on each.
+export function symlogTicks(low, high, small, max) {
     const made = low <= 0 && high >= 0 ? [0] : [];
     for (const [sign, end] of [
         [1, high],
@@ -155,7 +155,7 @@ export function symlogTicks(low, high, small, most) {
     ]) {
         const last = Math.floor(Math.log10(Math.max(end, small))),
             first = Math.ceil(Math.log10(small)),
-            every = Math.max(1, Math.ceil((last - first + 1) / most));
+            every = Math.max(1, Math.ceil((last - first + 1) / max));
         for (let power = last; power >= first && end > small; power -= every) {
             made.push(sign * Number(`1e${power}`));
         }
@@ -164,15 +164,15 @@ export function symlogTicks(low, high, small, most) {
 }
 
 // Powers of ten between two positive numbers; 2 and 5 too where there are fewer than three.
-export function logTicks(low, high, most) {
-    const made = powers(low, high, most, [1]);
-    return made.length < 3 ? powers(low, high, most, [1, 2, 5]) : made;
+export function logTicks(low, high, max) {
+    const made = powers(low, high, max, [1]);
+    return made.length < 3 ? powers(low, high, max, [1, 2, 5]) : made;
 }
 
-function powers(low, high, most, factors) {
+function powers(low, high, max, factors) {
     const first = Math.floor(Math.log10(low)),
         last = Math.ceil(Math.log10(high));
-    const every = Math.max(1, Math.ceil((last - first) / Math.max(most, 1)));
+    const every = Math.max(1, Math.ceil((last - first) / Math.max(max, 1)));
     const made = [];
     for (let power = first; power <= last; power += every) {
         for (const factor of factors) {

@@ -70,7 +70,7 @@ function axisOf(records) {
     };
 }
 
-// How many values of a record are in each of so many bins along an axis.
+// How many values of a record are in each of `count` bins along an axis.
 function density(record, axis, count) {
     const made = new Float64Array(count);
     for (let i = 0; i < record.bins.length; i += 3) {

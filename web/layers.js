@@ -32,7 +32,7 @@ export const statistics = [
     ["nan", "NaN"],
     ["inf", "infinities"],
 ];
-// TensorBoard's histograms do not tell what is zero or not finite.
+// TensorBoard's histograms do not show what is zero or not finite.
 export function statisticsOf(run) {
     return statistics.filter(([name]) => !run.events || !["zeros", "nan", "inf"].includes(name));
 }

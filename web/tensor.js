@@ -51,7 +51,7 @@ function tiles(tensor, place) {
     return [Math.max(1, across * (tensor.columns + 1) - 1), Math.max(1, down * (tensor.rows + 1) - 1)];
 }
 
-// A slice as a picture, about so many pixels wide; in colours of its own where none are given.
+// A slice as a picture, about `size` pixels wide; in colours of its own where none are given.
 export function pictureOf(tensor, size, colours) {
     const finite = tensor.values.filter(Number.isFinite),
         low = finite.reduce((least, v) => Math.min(least, v), finite[0] ?? NaN),

@@ -1,5 +1,5 @@
 // One time for everything on a page: the range that is shown, the step that is looked at, the step under the
-// pointer. Charts listen; whoever changes it tells it.
+// pointer. Charts listen; whoever changes it notifies them.
 import { el, replace } from "./dom.js";
 import { logTicks, ticks, whole } from "./format.js";
 import { number, set, value } from "./state.js";
@@ -159,12 +159,12 @@ export class Time {
         return 10 ** (a + share * (b - a));
     }
 
-    // Round places on the axis, at most so many.
-    ticks([low, high], most) {
+    // Round places on the axis, at most `max`.
+    ticks([low, high], max) {
         if (this.log) {
-            return logTicks(Math.max(low, 1), Math.max(high, 2), most);
+            return logTicks(Math.max(low, 1), Math.max(high, 2), max);
         }
-        return ticks(low, high, most);
+        return ticks(low, high, max);
     }
 
     // The axes that this run has: epochs only where they are known.

@@ -39,18 +39,18 @@ typedef struct td_predict_options {
      * step for each batch, into a new run. */
     const char *record; /* names and globs, separated by commas; NULL: none */
     const char *form;   /* of them, separated by commas; NULL: each sink's own */
-    const char *sinks;  /* separated by commas; NULL: the standard ones */
+    const char *sinks;  /* separated by commas; NULL: the default ones */
     const char *out;    /* the run's folder; NULL: "runs/predict" */
     FILE *stream;       /* for what is printed; NULL: stdout */
-    /* Told after each batch; false stops: TD_INTERRUPTED, and no file is written. */
+    /* Called after each batch; false stops: TD_INTERRUPTED, and no file is written. */
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
     double scale; /* multiplies inputs, instead of what training did; 0: as in training */
     void (*remark)(void *user, const char *text); /* reports what is odd about the data */
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
-    int64_t
-        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    /* Most bytes that running the model may take; 0: half of what the process may. */
+    int64_t memory;
     const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* the labels of several outputs, a file of each */
@@ -75,10 +75,11 @@ TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
                                          const td_predict_options *options, td_prediction *result,
                                          td_error *error);
 
-/* Runs a graph of ONNX, TensorFlow Lite or torch.export once over whole arrays, as onnxruntime does: any number of inputs, all of which
- * are given, and of outputs, of which those are written that are asked for; types, shapes and layouts
- * are the file's own. memory: most bytes that it may take; 0: half of what the process may. TD_NOT_FOUND (a
- * name), TD_BAD_SHAPE, TD_DTYPE, TD_UNSUPPORTED, …; each file appears complete or not at all. */
+/* Runs a graph of ONNX, TensorFlow Lite or torch.export once over whole arrays, as onnxruntime
+ * does: any number of inputs, all of which are given, and of outputs, of which those are written
+ * that are asked for; types, shapes and layouts are the file's own. memory: most bytes that it
+ * may take; 0: half of what the process may. TD_NOT_FOUND (a name), TD_BAD_SHAPE, TD_DTYPE,
+ * TD_UNSUPPORTED, …; each file appears complete or not at all. */
 TD_API TD_NODISCARD td_status td_predict_named(const char *model, size_t input_count,
                                                const td_named_file *inputs, size_t output_count,
                                                const td_named_file *outputs, int64_t memory,
@@ -95,14 +96,14 @@ typedef struct td_evaluate_options {
     double scale;       /* multiplies inputs, instead of what training did; 0: as in training */
     int64_t batch;      /* 256 */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
-    int64_t
-        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    /* Most bytes that running the model may take; 0: half of what the process may. */
+    int64_t memory;
     const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;
     td_header header; /* CSV: whether the first line has the columns' names */
-    /* Told after each batch; false stops: TD_INTERRUPTED. */
+    /* Called after each batch; false stops: TD_INTERRUPTED. */
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
 } td_evaluate_options;
@@ -176,9 +177,10 @@ TD_API void td_evaluation_destroy(td_evaluation *evaluation);
 TD_API const td_evaluation_info *td_evaluation_about(const td_evaluation *evaluation);
 /* NULL beyond the last. */
 TD_API const td_evaluation_output *td_evaluation_at(const td_evaluation *evaluation, size_t index);
-/* Writes all of it: .csv (output,part,name,measure,value), .json, "-" (the CSV to standard output), or of
- * one output with classes a picture, .png: the confusion matrix, a row for each class, beside it how
- * right the model was by how sure it was. TD_UNSUPPORTED for other endings, and for a picture of numbers. */
+/* Writes all of it: .csv (output,part,name,measure,value), .json, "-" (the CSV to standard
+ * output), or of one output with classes a picture, .png: the confusion matrix, a row for each
+ * class, beside it how right the model was by how sure it was. TD_UNSUPPORTED for other endings,
+ * and for a picture of numbers. */
 TD_API TD_NODISCARD td_status td_evaluation_save(const td_evaluation *evaluation, const char *to,
                                                  td_error *error);
 /* The JSON, as one line. */
@@ -199,8 +201,8 @@ typedef struct td_gradients_options {
     bool training;      /* as in a step of training: dropout drops, batches are normalised by
                          * themselves; otherwise as in inference */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
-    int64_t
-        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    /* Most bytes that running the model may take; 0: half of what the process may. */
+    int64_t memory;
     const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */

@@ -85,8 +85,8 @@ TD_API const char *td_nearest_word(const char *word, const char *const *candidat
  * untouched, for anything else and for less than 1 or 2^62 and more. */
 TD_API bool td_parse_bytes(const char *text, int64_t *bytes);
 
-/* Removes the password from the URL of a database (postgresql://…) in text, in place, and keeps it for connecting
- * until the process ends. Returns true when something was removed. */
+/* Removes the password from the URL of a database (postgresql://…) in text, in place, and keeps
+ * it for connecting until the process ends. Returns true when something was removed. */
 TD_API bool td_url_hide_password(char *text);
 
 /* "MAJOR.MINOR.PATCH" of the library that is running. */

@@ -32,8 +32,8 @@ typedef struct td_catalog_option {
     const char *type;         /* "whole number", "number", "true or false", … */
     const char *const *words; /* that it may be; NULL: it is no word. word_count, some NULL */
     size_t word_count;
-    bool required;     /* it has no default */
-    char standard[40]; /* the default: "1", "glorot_uniform", "-"; "" when required */
+    bool required;       /* it has no default */
+    char by_default[40]; /* the default: "1", "glorot_uniform", "-"; "" when required */
 } td_catalog_option;
 
 /* "layers". */

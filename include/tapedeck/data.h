@@ -120,11 +120,11 @@ typedef enum td_fill { TD_FILL_REFLECT, TD_FILL_NEAREST, TD_FILL_CONSTANT, TD_FI
 /* Images (height, width, channels) of the training part, changed at random in each epoch, by seed,
  * epoch and row alone. 0: not at all. */
 typedef struct td_augment {
-    td_flip flip;      /* half of them */
-    double shift;      /* by up to this share of height and width */
-    double rotate;     /* by up to this share of a full turn, either way */
-    double zoom;       /* to 1 - zoom … 1 + zoom of the size */
-    int64_t crop;      /* by up to so many whole pixels: so much border, then cut out at random */
+    td_flip flip;  /* half of them */
+    double shift;  /* by up to this share of height and width */
+    double rotate; /* by up to this share of a full turn, either way */
+    double zoom;   /* to 1 - zoom … 1 + zoom of the size */
+    int64_t crop;  /* by up to this many whole pixels: a border as wide, then cut out at random */
     double brightness; /* up to this is added or taken, in the units that batches have */
     double contrast;   /* 1 - contrast … 1 + contrast times the distance from a channel's mean */
     td_fill fill;
@@ -203,9 +203,9 @@ typedef struct td_data_options {
     const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
     int64_t label_normal_count;                /* how many of each */
     td_augment augment;
-    /* An example of several inputs, or of several labels, is one row of all of them, in this order. Where
-     * every input has a file of its own there is no train; validation, a file, has them where train has
-     * them, unless the last two say otherwise. */
+    /* An example of several inputs, or of several labels, is one row of all of them, in this
+     * order. Where every input has a file of its own there is no train; validation, a file, has
+     * them where train has them, unless the last two say otherwise. */
     td_pieces input_pieces, label_pieces;
     td_pieces validation_input_pieces, validation_label_pieces;
     /* A large CSV file or folder of images is open as soon as its rows and labels are known, and read
@@ -277,8 +277,8 @@ TD_API TD_NODISCARD td_status td_dataset_read(const td_dataset *dataset, td_part
 TD_API int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t first,
                                int64_t count, int64_t *rows);
 
-/* Where a row's inputs are, for people: "digits.csv line 5 (row 4)", "x.npy row 4". Rows count from 1 in it.
- * The line of a CSV file is found by reading it again. */
+/* Where a row's inputs are, for people: "digits.csv line 5 (row 4)", "x.npy row 4". Rows count
+ * from 1 in it. The line of a CSV file is found by reading it again. */
 TD_API void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
                              size_t size);
 

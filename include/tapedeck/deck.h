@@ -104,20 +104,20 @@ typedef struct td_signal_info {
     const char *const *units; /* names of the columns of a row (classes); NULL: none */
     size_t unit_count;
     int32_t rank; /* of the process that recorded it, from 0 */
-    /* Predictions: rows are scores of so many classes, one each, or one that says the second of two
+    /* Predictions: rows are scores of several classes, one each, or one that says the second of two
      * classes above the threshold. 0: they are values. */
     int64_t classes;
     double threshold;
-    bool
-        channels_first; /* as a picture it is […, channels, height, width], as PyTorch's tensors are;
-                          * else […, height, width, channels] */
-    /* Position of the operation that makes it in the execution of a step, from 1: forward, then backward,
-     * then the update. 0: not known. */
+    /* As a picture it is […, channels, height, width], as PyTorch's tensors are; otherwise […, height,
+     * width, channels]. */
+    bool channels_first;
+    /* Position of the operation that makes it in the execution of a step, from 1: forward, then
+     * backward, then the update. 0: not known. */
     int64_t sequence;
-    /* How the ranks of a run hold it: "replicated" (each the same), "batch" (each the rows of its part of
-     * the batch), "shard:AXIS" (each a part along an axis), "partial" (each a term of a sum: never
-     * merged). With several mesh dimensions a word for each: "dp=batch,tp=shard:1". "" or NULL: batch
-     * where it is batched, otherwise replicated. */
+    /* How the ranks of a run hold it: "replicated" (each the same), "batch" (each the rows of
+     * its part of the batch), "shard:AXIS" (each a part along an axis), "partial" (each a term
+     * of a sum: never merged). With several mesh dimensions a word for each:
+     * "dp=batch,tp=shard:1". "" or NULL: batch where it is batched, otherwise replicated. */
     const char *placement;
 } td_signal_info;
 
@@ -217,14 +217,13 @@ typedef struct td_sink_options {
     const char *run;    /* the folder's last part: the run's name */
     FILE *stream;       /* for what is printed; NULL: stdout */
     void *user;         /* the class's */
-    int64_t resume;     /* not 0: the folder holds a run that goes on after this step (-1: from its
-                         * beginning). A file's
-                         * records of later steps are removed and new ones appended, except that
-                         * TensorBoard's events begin a new file that says from which step on it
-                         * replaces the old one */
-    /* Tells of something that went wrong and does not stop the sink; from any of its functions. NULL:
-     * nobody listens. */
-    void (*say)(void *listener, const td_error *problem);
+    /* Not 0: the folder holds a run that goes on after this step (-1: from its beginning). A file's
+     * records of later steps are removed and new ones appended, except that TensorBoard's events begin
+     * a new file that says from which step on it replaces the old one. */
+    int64_t resume;
+    /* Reports a problem that does not stop the sink; called from any of its functions. NULL: problems
+     * are not reported. */
+    void (*report)(void *listener, const td_error *problem);
     void *listener;
     int64_t *held;     /* NULL, or where the sink counts the records that it has taken and that are
                          * not in its files yet: what is left there after close is lost. The
@@ -247,7 +246,7 @@ typedef struct td_sink_class {
                              * always added */
     uint32_t always; /* forms it gets whatever `to` says, after the other sinks; not 0: opened
                       * with the deck */
-    bool standard;   /* one of the sinks that a track without `to` goes to */
+    bool by_default; /* one of the sinks that a track without `to` goes to */
 
     td_status (*open)(const td_sink_options *options, td_sink **sink, td_error *error);
     /* Optional. A track names this signal (not by a glob) and will send these forms. In the order
@@ -269,8 +268,8 @@ typedef struct td_sink_class {
 
     void *user;        /* the program's own: open finds it in its options */
     const char *files; /* what it writes, for people: "SIGNAL.npy, SIGNAL.steps.npy"; NULL: none */
-    /* Optional. About how many bytes a record of this form takes, rather too many than too few: of so
-     * many rows, and elements in all of them. */
+    /* Optional. About how many bytes a record of this form takes, rather too many than too few;
+     * elements are those of all rows. */
     int64_t (*estimate)(td_form form, int64_t rows, int64_t elements);
 } td_sink_class;
 
@@ -306,9 +305,9 @@ typedef struct td_rank {
 } td_rank;
 
 enum { TD_RANK_TEXT_SIZE = 512 };
-/* What the environment says: torchrun (and what sets RANK and WORLD_SIZE as it does), Slurm's srun,
- * OpenMPI, MPICH. False when it names no process, or a single one. launch is in text: the variable TAPEDECK_RUN, or
- * what the starter sets. */
+/* What the environment says: torchrun (and what sets RANK and WORLD_SIZE as it does), Slurm's
+ * srun, OpenMPI, MPICH. False when it names no process, or a single one. launch is in text: the
+ * variable TAPEDECK_RUN, or what the starter sets. */
 TD_API bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]);
 
 typedef struct td_deck_options {
@@ -341,9 +340,10 @@ typedef struct td_deck_options {
      * attempts FOLDER/attempt-2/rank-00000, …), one folder for each process of a launch. Processes do
      * not wait for each other. td_run_open of FOLDER reads them as one run. */
     const td_rank *rank;
-    /* The URL of a database (docs/team.md) that the run is sent to while it is written; NULL: none. The folder comes
-     * first, and has everything whether the database can be reached or not. td_deck_close waits up to half a minute, or
-     * the environment's TAPEDECK_STORE_WAIT seconds, for what has not been sent. */
+    /* The URL of a database (docs/team.md) that the run is sent to while it is written; NULL:
+     * none. The folder comes first, and has everything whether the database can be reached or
+     * not. td_deck_close waits up to half a minute, or the environment's TAPEDECK_STORE_WAIT
+     * seconds, for what has not been sent. */
     const char *store;
 } td_deck_options;
 
@@ -378,7 +378,7 @@ typedef struct td_track {
     const char *when;     /* only when this holds at the end of the step, see docs/recording.md */
     int64_t history;      /* with .when: also the steps up to this many before it held */
     uint32_t form;        /* td_form bits */
-    const char *to;       /* names of sinks, separated by commas; default the standard ones */
+    const char *to; /* names of sinks, separated by commas; default those that are by_default */
     bool metrics; /* only what td_deck_scalar, td_deck_text and td_deck_picture were given, whatever
                    * .what matches, and of that with .form only these forms: tensors are other
                    * tracks'; not with .when */
@@ -392,33 +392,33 @@ typedef struct td_track {
  */
 TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_error *error);
 
-/* Whom to tell, once, when a condition holds for the first time; or, without one, of every cause that
- * td_deck_raise is given, once each. What happened is one line of JSON: {"text", "run", "cause", "message",
- * "epoch", "step", "time"}. */
+/* Whom to notify, once, when a condition holds for the first time; or, without one, of every cause
+ * that td_deck_raise is given, once each. What happened is one line of JSON: {"text", "run", "cause",
+ * "message", "epoch", "step", "time"}. */
 typedef struct td_alert {
     size_t size;      /* sizeof(td_alert) */
     const char *when; /* as a track's; NULL: for td_deck_raise */
-    const char *const
-        *run; /* a program and its arguments, NULL at the end, started without a shell; the
-                             * JSON is its standard input. NULL: none */
+    /* A program and its arguments, NULL at the end, started without a shell; the JSON is its standard
+     * input. NULL: none. */
+    const char *const *run;
     const char *webhook; /* an http or https address that the JSON is sent to (POST, by the program
                              * curl), or $NAME: the environment variable that has it; NULL: none */
 } td_alert;
-/* Everything in alert is copied. Its program is started by the writer thread; nothing waits for it, except
- * that closing the deck gives it five seconds. One that fails is an error of td_deck_flush or
- * td_deck_close, and an event. */
+/* Everything in alert is copied. Its program is started by the writer thread; nothing waits for
+ * it, except that closing the deck gives it five seconds. One that fails is an error of
+ * td_deck_flush or td_deck_close, and an event. */
 TD_API td_status td_deck_alert(td_deck *deck, const td_alert *alert, td_error *error);
-/* Tells all alerts without a condition of a cause ("vanishing_gradient") that was not raised before (up to
- * 256 of them), and makes it an event of the run. */
+/* Notifies all alerts without a condition of a cause ("vanishing_gradient") that was not raised
+ * before (up to 256 of them), and makes it an event of the run. */
 TD_API td_status td_deck_raise(td_deck *deck, const char *cause, const char *text);
 
 /* A signal of a deck: its name, looked up once. Valid until td_deck_close. */
 typedef struct td_signal td_signal;
 /* NULL only when memory is exhausted, or an argument is NULL. */
 TD_API td_signal *td_deck_signal(td_deck *deck, const char *name);
-/* The same, and says what the signal is (copied). The first to say it has the say; of a signal that
- * nobody declares, td_signal_guess does, and a scalar or text without a kind is a metric or text.
- * NULL also when memory is exhausted for the copy. */
+/* The same, and declares what the signal is (info is copied). The first declaration counts. A signal
+ * that nobody declares is guessed by td_signal_guess, and a scalar or text without a kind is a metric
+ * or a text. NULL also when memory is exhausted for the copy. */
 TD_API td_signal *td_deck_signal_with(td_deck *deck, const char *name, const td_signal_info *info);
 /* As declared or guessed by now; valid until td_deck_close. */
 TD_API const td_signal_info *td_signal_about(const td_signal *signal);
@@ -431,7 +431,7 @@ TD_API bool td_signal_wants(const td_signal *signal);
  * epoch's last, or for a condition. A program can leave out whatever it does only to record. */
 TD_API bool td_deck_due(td_deck *deck, int64_t step);
 
-/* Tells the deck of a tensor. The memory is read during the call only, unless the view has a
+/* Records a tensor under a name. The memory is read during the call only, unless the view has a
  * release callback: then it may be kept until release is called, which happens exactly once,
  * whatever is returned. Nothing happens when nothing wants the signal. */
 TD_API td_status td_deck_record(td_deck *deck, const char *name, td_view view);
@@ -443,8 +443,8 @@ TD_API td_status td_signal_scalar(td_signal *signal, double value);
  * steps (every, at) keeps to the steps' own values. */
 TD_API td_status td_signal_scalar_epoch(td_signal *signal, double value);
 TD_API td_status td_deck_text(td_deck *deck, const char *name, const char *text);
-/* A picture as it is: the bytes of a PNG file (copied). For tracks it is a value, as a text is; sinks that
- * write the form image get it. TD_FORMAT when it is no PNG. */
+/* A picture as it is: the bytes of a PNG file (copied). For tracks it is a value, as a text is;
+ * sinks that write the form image get it. TD_FORMAT when it is no PNG. */
 TD_API td_status td_deck_picture(td_deck *deck, const char *name, const void *png, size_t size);
 /* A fact about the run: model, machine, arguments. */
 TD_API td_status td_deck_note(td_deck *deck, const char *key, const char *value);

@@ -114,8 +114,8 @@ typedef struct td_check_options {
     void (*problem)(void *user, const char *text); /* reports what is wrong with the file itself */
     void *user;
     bool probe; /* also a range test of the learning rate: a short training in memory */
-    bool
-        while_reading; /* of large data only what is looked at is read: training will read it all */
+    /* Of large data only what is looked at is read: training will read it all. */
+    bool while_reading;
     /* The experiment's own, before it trains, which then goes as if nobody had looked: no file is read
      * again. NULL: one is made from the file. */
     struct td_trainer *trainer;
@@ -169,8 +169,8 @@ typedef struct td_unusual {
     double value, low, high; /* here, and the least and greatest of the others; NaN: none */
     double size; /* how far outside, in widths of what is usual; infinite: what always held */
 } td_unusual;
-/* Only with a baseline; settings first, then what held in all of those runs and does not hold here, then
- * numbers, those that are farthest off first. */
+/* Only with a baseline; settings first, then what held in all of those runs and does not hold
+ * here, then numbers, those that are farthest off first. */
 TD_API size_t
 td_diagnosis_baseline_count(const td_diagnosis *diagnosis); /* runs it was compared with */
 TD_API size_t td_diagnosis_unusual_count(const td_diagnosis *diagnosis);

@@ -14,86 +14,86 @@
 extern "C" {
 #endif
 
-/* The name in experiment files (its options are td_NAME_layer) and Keras's class. Values are part
- * of the binary interface: only ever append. */
+/* The constant, the name in experiment files, Keras's class, and which of the structs below has its
+ * options: td_NAME_layer is that struct. Values are part of the binary interface: only ever append. */
 #define TD_LAYER_LIST(X)                                                                           \
-    X(DENSE, dense, "Dense")                                                                       \
-    X(CONV1D, conv1d, "Conv1D")                                                                    \
-    X(CONV2D, conv2d, "Conv2D")                                                                    \
-    X(CONV2D_TRANSPOSE, conv2d_transpose, "Conv2DTranspose")                                       \
-    X(MAX_POOL2D, max_pool2d, "MaxPooling2D")                                                      \
-    X(AVERAGE_POOL2D, average_pool2d, "AveragePooling2D")                                          \
-    X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, "GlobalAveragePooling2D")                      \
-    X(GLOBAL_MAX_POOL2D, global_max_pool2d, "GlobalMaxPooling2D")                                  \
-    X(UP_SAMPLING2D, up_sampling2d, "UpSampling2D")                                                \
-    X(FLATTEN, flatten, "Flatten")                                                                 \
-    X(RESHAPE, reshape, "Reshape")                                                                 \
-    X(DROPOUT, dropout, "Dropout")                                                                 \
-    X(BATCH_NORMALIZATION, batch_normalization, "BatchNormalization")                              \
-    X(LAYER_NORMALIZATION, layer_normalization, "LayerNormalization")                              \
-    X(EMBEDDING, embedding, "Embedding")                                                           \
-    X(SIMPLE_RNN, simple_rnn, "SimpleRNN")                                                         \
-    X(LSTM, lstm, "LSTM")                                                                          \
-    X(GRU, gru, "GRU")                                                                             \
-    X(ACTIVATION, activation, "Activation")                                                        \
-    X(ADD, add, "Add")                                                                             \
-    X(MULTIPLY, multiply, "Multiply")                                                              \
-    X(CONCATENATE, concatenate, "Concatenate")                                                     \
-    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")                            \
-    X(CUSTOM, custom, "Custom")                                                                    \
-    X(MAX_POOL1D, max_pool1d, "MaxPooling1D")                                                      \
-    X(AVERAGE_POOL1D, average_pool1d, "AveragePooling1D")                                          \
-    X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, "GlobalAveragePooling1D")                      \
-    X(GLOBAL_MAX_POOL1D, global_max_pool1d, "GlobalMaxPooling1D")                                  \
-    X(ZERO_PADDING2D, zero_padding2d, "ZeroPadding2D")                                             \
-    X(RESCALING, rescaling, "Rescaling")                                                           \
-    X(SUBTRACT, subtract, "Subtract")                                                              \
-    X(AVERAGE, average, "Average")                                                                 \
-    X(MAXIMUM, maximum, "Maximum")                                                                 \
-    X(MINIMUM, minimum, "Minimum")                                                                 \
-    X(DOT, dot, "Dot")                                                                             \
-    X(GAUSSIAN_NOISE, gaussian_noise, "GaussianNoise")                                             \
-    X(DEPTHWISE_CONV2D, depthwise_conv2d, "DepthwiseConv2D")                                       \
-    X(SEPARABLE_CONV2D, separable_conv2d, "SeparableConv2D")                                       \
-    X(GROUP_NORMALIZATION, group_normalization, "GroupNormalization")                              \
-    X(ZERO_PADDING1D, zero_padding1d, "ZeroPadding1D")                                             \
-    X(CROPPING1D, cropping1d, "Cropping1D")                                                        \
-    X(CROPPING2D, cropping2d, "Cropping2D")                                                        \
-    X(INPUT, input, "InputLayer")                                                                  \
-    X(MASKING, masking, "Masking")                                                                 \
-    X(BIDIRECTIONAL, bidirectional, "Bidirectional")                                               \
-    X(TIME_DISTRIBUTED, time_distributed, "TimeDistributed")                                       \
-    X(NORMALIZATION, normalization, "Normalization")                                               \
-    X(CONV3D, conv3d, "Conv3D")                                                                    \
-    X(MAX_POOL3D, max_pool3d, "MaxPooling3D")                                                      \
-    X(AVERAGE_POOL3D, average_pool3d, "AveragePooling3D")                                          \
-    X(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, "GlobalAveragePooling3D")                      \
-    X(GLOBAL_MAX_POOL3D, global_max_pool3d, "GlobalMaxPooling3D")                                  \
-    X(ZERO_PADDING3D, zero_padding3d, "ZeroPadding3D")                                             \
-    X(CROPPING3D, cropping3d, "Cropping3D")                                                        \
-    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D")                                                \
-    X(CONV1D_TRANSPOSE, conv1d_transpose, "Conv1DTranspose")                                       \
-    X(CONV3D_TRANSPOSE, conv3d_transpose, "Conv3DTranspose")                                       \
-    X(DEPTHWISE_CONV1D, depthwise_conv1d, "DepthwiseConv1D")                                       \
-    X(SEPARABLE_CONV1D, separable_conv1d, "SeparableConv1D")                                       \
-    X(UP_SAMPLING1D, up_sampling1d, "UpSampling1D")                                                \
-    X(REPEAT_VECTOR, repeat_vector, "RepeatVector")                                                \
-    X(PERMUTE, permute, "Permute")                                                                 \
-    X(SPATIAL_DROPOUT1D, spatial_dropout1d, "SpatialDropout1D")                                    \
-    X(SPATIAL_DROPOUT2D, spatial_dropout2d, "SpatialDropout2D")                                    \
-    X(SPATIAL_DROPOUT3D, spatial_dropout3d, "SpatialDropout3D")                                    \
-    X(GAUSSIAN_DROPOUT, gaussian_dropout, "GaussianDropout")                                       \
-    X(ALPHA_DROPOUT, alpha_dropout, "AlphaDropout")                                                \
-    X(RELU, relu, "ReLU")                                                                          \
-    X(PRELU, prelu, "PReLU")                                                                       \
-    X(IDENTITY, identity, "Identity")                                                              \
-    X(UNIT_NORMALIZATION, unit_normalization, "UnitNormalization")                                 \
-    X(RMS_NORMALIZATION, rms_normalization, "RMSNormalization")                                    \
-    X(ATTENTION, attention, "Attention")                                                           \
-    X(ADDITIVE_ATTENTION, additive_attention, "AdditiveAttention")
+    X(DENSE, dense, "Dense", dense)                                                                \
+    X(CONV1D, conv1d, "Conv1D", conv2d)                                                            \
+    X(CONV2D, conv2d, "Conv2D", conv2d)                                                            \
+    X(CONV2D_TRANSPOSE, conv2d_transpose, "Conv2DTranspose", conv2d)                               \
+    X(MAX_POOL2D, max_pool2d, "MaxPooling2D", max_pool2d)                                          \
+    X(AVERAGE_POOL2D, average_pool2d, "AveragePooling2D", max_pool2d)                              \
+    X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, "GlobalAveragePooling2D", global_pool)         \
+    X(GLOBAL_MAX_POOL2D, global_max_pool2d, "GlobalMaxPooling2D", global_pool)                     \
+    X(UP_SAMPLING2D, up_sampling2d, "UpSampling2D", up_sampling2d)                                 \
+    X(FLATTEN, flatten, "Flatten", plain)                                                          \
+    X(RESHAPE, reshape, "Reshape", reshape)                                                        \
+    X(DROPOUT, dropout, "Dropout", dropout)                                                        \
+    X(BATCH_NORMALIZATION, batch_normalization, "BatchNormalization", batch_normalization)         \
+    X(LAYER_NORMALIZATION, layer_normalization, "LayerNormalization", layer_normalization)         \
+    X(EMBEDDING, embedding, "Embedding", embedding)                                                \
+    X(SIMPLE_RNN, simple_rnn, "SimpleRNN", lstm)                                                   \
+    X(LSTM, lstm, "LSTM", lstm)                                                                    \
+    X(GRU, gru, "GRU", lstm)                                                                       \
+    X(ACTIVATION, activation, "Activation", activation)                                            \
+    X(ADD, add, "Add", plain)                                                                      \
+    X(MULTIPLY, multiply, "Multiply", plain)                                                       \
+    X(CONCATENATE, concatenate, "Concatenate", concatenate)                                        \
+    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention", multi_head_attention)      \
+    X(CUSTOM, custom, "Custom", custom)                                                            \
+    X(MAX_POOL1D, max_pool1d, "MaxPooling1D", max_pool2d)                                          \
+    X(AVERAGE_POOL1D, average_pool1d, "AveragePooling1D", max_pool2d)                              \
+    X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, "GlobalAveragePooling1D", global_pool)         \
+    X(GLOBAL_MAX_POOL1D, global_max_pool1d, "GlobalMaxPooling1D", global_pool)                     \
+    X(ZERO_PADDING2D, zero_padding2d, "ZeroPadding2D", zero_padding2d)                             \
+    X(RESCALING, rescaling, "Rescaling", rescaling)                                                \
+    X(SUBTRACT, subtract, "Subtract", plain)                                                       \
+    X(AVERAGE, average, "Average", plain)                                                          \
+    X(MAXIMUM, maximum, "Maximum", plain)                                                          \
+    X(MINIMUM, minimum, "Minimum", plain)                                                          \
+    X(DOT, dot, "Dot", dot)                                                                        \
+    X(GAUSSIAN_NOISE, gaussian_noise, "GaussianNoise", gaussian_noise)                             \
+    X(DEPTHWISE_CONV2D, depthwise_conv2d, "DepthwiseConv2D", depthwise_conv2d)                     \
+    X(SEPARABLE_CONV2D, separable_conv2d, "SeparableConv2D", depthwise_conv2d)                     \
+    X(GROUP_NORMALIZATION, group_normalization, "GroupNormalization", group_normalization)         \
+    X(ZERO_PADDING1D, zero_padding1d, "ZeroPadding1D", zero_padding1d)                             \
+    X(CROPPING1D, cropping1d, "Cropping1D", zero_padding1d)                                        \
+    X(CROPPING2D, cropping2d, "Cropping2D", zero_padding2d)                                        \
+    X(INPUT, input, "InputLayer", input)                                                           \
+    X(MASKING, masking, "Masking", masking)                                                        \
+    X(BIDIRECTIONAL, bidirectional, "Bidirectional", wrapper)                                      \
+    X(TIME_DISTRIBUTED, time_distributed, "TimeDistributed", wrapper)                              \
+    X(NORMALIZATION, normalization, "Normalization", normalization)                                \
+    X(CONV3D, conv3d, "Conv3D", conv3d)                                                            \
+    X(MAX_POOL3D, max_pool3d, "MaxPooling3D", max_pool3d)                                          \
+    X(AVERAGE_POOL3D, average_pool3d, "AveragePooling3D", max_pool3d)                              \
+    X(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, "GlobalAveragePooling3D", global_pool)         \
+    X(GLOBAL_MAX_POOL3D, global_max_pool3d, "GlobalMaxPooling3D", global_pool)                     \
+    X(ZERO_PADDING3D, zero_padding3d, "ZeroPadding3D", zero_padding3d)                             \
+    X(CROPPING3D, cropping3d, "Cropping3D", zero_padding3d)                                        \
+    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D", up_sampling3d)                                 \
+    X(CONV1D_TRANSPOSE, conv1d_transpose, "Conv1DTranspose", conv2d)                               \
+    X(CONV3D_TRANSPOSE, conv3d_transpose, "Conv3DTranspose", conv3d)                               \
+    X(DEPTHWISE_CONV1D, depthwise_conv1d, "DepthwiseConv1D", depthwise_conv2d)                     \
+    X(SEPARABLE_CONV1D, separable_conv1d, "SeparableConv1D", depthwise_conv2d)                     \
+    X(UP_SAMPLING1D, up_sampling1d, "UpSampling1D", repeat)                                        \
+    X(REPEAT_VECTOR, repeat_vector, "RepeatVector", repeat)                                        \
+    X(PERMUTE, permute, "Permute", permute)                                                        \
+    X(SPATIAL_DROPOUT1D, spatial_dropout1d, "SpatialDropout1D", rate)                              \
+    X(SPATIAL_DROPOUT2D, spatial_dropout2d, "SpatialDropout2D", rate)                              \
+    X(SPATIAL_DROPOUT3D, spatial_dropout3d, "SpatialDropout3D", rate)                              \
+    X(GAUSSIAN_DROPOUT, gaussian_dropout, "GaussianDropout", rate)                                 \
+    X(ALPHA_DROPOUT, alpha_dropout, "AlphaDropout", dropout)                                       \
+    X(RELU, relu, "ReLU", relu)                                                                    \
+    X(PRELU, prelu, "PReLU", prelu)                                                                \
+    X(IDENTITY, identity, "Identity", plain)                                                       \
+    X(UNIT_NORMALIZATION, unit_normalization, "UnitNormalization", unit_normalization)             \
+    X(RMS_NORMALIZATION, rms_normalization, "RMSNormalization", rms_normalization)                 \
+    X(ATTENTION, attention, "Attention", attention)                                                \
+    X(ADDITIVE_ATTENTION, additive_attention, "AdditiveAttention", attention)
 
 typedef enum td_layer_kind {
-#define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
+#define TD_LAYER_MEMBER(kind, word, keras, options) TD_LAYER_##kind,
     TD_LAYER_LIST(TD_LAYER_MEMBER)
 #undef TD_LAYER_MEMBER
         TD_LAYER_KIND_COUNT
@@ -132,8 +132,12 @@ typedef struct td_dense_layer {
     TD_REGULARIZER_FIELDS
 } td_dense_layer;
 
-/* Where there are two dimensions, {3} is {3, 3}. kernel (height, width, in / groups, filters), bias
- * (filters) */
+/* Where there are two dimensions, {3} is {3, 3}. bias (filters), and
+ * conv2d: kernel (height, width, in / groups, filters)
+ * conv2d_transpose: kernel (height, width, filters / groups, in)
+ * conv1d: kernel (size, in / groups, filters)
+ * conv1d_transpose: kernel (size, filters / groups, in)
+ * In one dimension the second of each pair is not used. */
 typedef struct td_conv2d_layer {
     TD_LAYER_FIELDS
     int64_t filters;
@@ -149,35 +153,23 @@ typedef struct td_conv2d_layer {
     TD_REGULARIZER_FIELDS
     td_number output_padding[2]; /* conv2d_transpose: with {TD_SET(0)} smaller than without one */
 } td_conv2d_layer;
-/* kernel (size, in / groups, filters); the second of each pair is not used */
-typedef td_conv2d_layer td_conv1d_layer;
-/* kernel (height, width, filters / groups, in) */
-typedef td_conv2d_layer td_conv2d_transpose_layer;
-/* kernel (size, filters / groups, in); the second of each pair is not used */
-typedef td_conv2d_layer td_conv1d_transpose_layer;
 
+/* The maximum or the average of each window. In one dimension the second of each pair is not used. */
 typedef struct td_max_pool2d_layer {
     TD_LAYER_FIELDS
     int64_t window[2]; /* 2; key `size` */
     int64_t stride[2]; /* as window */
     td_padding padding;
 } td_max_pool2d_layer;
-typedef td_max_pool2d_layer td_average_pool2d_layer;
-/* Over (steps, channels); the second of each pair is not used. */
-typedef td_max_pool2d_layer td_max_pool1d_layer;
-typedef td_max_pool2d_layer td_average_pool1d_layer;
 
-/* Over all of an image, or all steps: (channels). */
+/* Over all of an image, a volume or a sequence: (channels). */
 typedef struct td_global_pool_layer {
     TD_LAYER_FIELDS
     bool keepdims; /* the axes that are pooled stay, with size 1 */
 } td_global_pool_layer;
-typedef td_global_pool_layer td_global_average_pool2d_layer;
-typedef td_global_pool_layer td_global_max_pool2d_layer;
-typedef td_global_pool_layer td_global_average_pool1d_layer;
-typedef td_global_pool_layer td_global_max_pool1d_layer;
 
-/* kernel (height, width, in, multiplier), bias (in * multiplier): each channel by itself */
+/* kernel (height, width, in, multiplier), bias (in * multiplier): each channel by itself. In one
+ * dimension kernels have no width, and the second of each pair is not used. */
 typedef struct td_depthwise_conv2d_layer {
     TD_LAYER_FIELDS
     int64_t kernel[2];
@@ -195,12 +187,10 @@ typedef struct td_depthwise_conv2d_layer {
     int64_t filters;
     td_initializer pointwise_initializer;
 } td_depthwise_conv2d_layer;
-typedef td_depthwise_conv2d_layer td_separable_conv2d_layer;
-/* Over (steps, channels): kernels without a width; the second of each pair is not used. */
-typedef td_depthwise_conv2d_layer td_depthwise_conv1d_layer;
-typedef td_depthwise_conv2d_layer td_separable_conv1d_layer;
 
-/* kernel (depth, height, width, in / groups, filters), bias (filters) */
+/* bias (filters), and
+ * conv3d: kernel (depth, height, width, in / groups, filters)
+ * conv3d_transpose: kernel (depth, height, width, filters / groups, in) */
 typedef struct td_conv3d_layer {
     TD_LAYER_FIELDS
     int64_t filters;
@@ -216,8 +206,6 @@ typedef struct td_conv3d_layer {
     TD_REGULARIZER_FIELDS
     td_number output_padding[3]; /* conv3d_transpose */
 } td_conv3d_layer;
-/* kernel (depth, height, width, filters / groups, in) */
-typedef td_conv3d_layer td_conv3d_transpose_layer;
 
 typedef struct td_max_pool3d_layer {
     TD_LAYER_FIELDS
@@ -225,9 +213,6 @@ typedef struct td_max_pool3d_layer {
     int64_t stride[3]; /* as window */
     td_padding padding;
 } td_max_pool3d_layer;
-typedef td_max_pool3d_layer td_average_pool3d_layer;
-typedef td_global_pool_layer td_global_average_pool3d_layer;
-typedef td_global_pool_layer td_global_max_pool3d_layer;
 
 /* Each element repeated. */
 typedef struct td_up_sampling3d_layer {
@@ -240,28 +225,23 @@ typedef struct td_repeat_layer {
     TD_LAYER_FIELDS
     int64_t times; /* up_sampling1d: 2, key `size`; repeat_vector: key `n` */
 } td_repeat_layer;
-typedef td_repeat_layer td_up_sampling1d_layer;
-typedef td_repeat_layer td_repeat_vector_layer;
 
-/* The same of a volume (depth, height, width, channels). */
+/* Zeros around a volume (depth, height, width, channels); cropping3d removes as many elements. */
 typedef struct td_zero_padding3d_layer {
     TD_LAYER_FIELDS
     int64_t front, back, top, bottom, left, right; /* 0 */
 } td_zero_padding3d_layer;
-typedef td_zero_padding3d_layer td_cropping3d_layer;
 
-/* Rows and columns of zeros around an image; or as many taken away. */
+/* Rows and columns of zeros around an image; cropping2d removes as many. */
 typedef struct td_zero_padding2d_layer {
     TD_LAYER_FIELDS
     int64_t top, bottom, left, right; /* 0 */
 } td_zero_padding2d_layer;
-typedef td_zero_padding2d_layer td_cropping2d_layer;
-/* Before the first and after the last step. */
+/* Steps of zeros before the first and after the last step; cropping1d removes as many. */
 typedef struct td_zero_padding1d_layer {
     TD_LAYER_FIELDS
     int64_t before, after; /* 0 */
 } td_zero_padding1d_layer;
-typedef td_zero_padding1d_layer td_cropping1d_layer;
 
 /* x * scale + offset */
 typedef struct td_rescaling_layer {
@@ -309,21 +289,11 @@ typedef struct td_wrapper_layer {
     const void *options;      /* the td_…_layer of that kind; its name and from are not used */
     td_merge_mode merge_mode; /* bidirectional */
 } td_wrapper_layer;
-typedef td_wrapper_layer td_bidirectional_layer;
-typedef td_wrapper_layer td_time_distributed_layer;
 
 /* A layer without options of its own. */
 typedef struct td_plain_layer {
     TD_LAYER_FIELDS
 } td_plain_layer;
-typedef td_plain_layer td_flatten_layer;
-typedef td_plain_layer td_identity_layer;
-typedef td_plain_layer td_add_layer;
-typedef td_plain_layer td_subtract_layer;
-typedef td_plain_layer td_multiply_layer;
-typedef td_plain_layer td_average_layer;
-typedef td_plain_layer td_maximum_layer;
-typedef td_plain_layer td_minimum_layer;
 
 /* The sums of products of two layers along an axis of each: of the batch's shape, -1 the last. */
 typedef struct td_dot_layer {
@@ -349,26 +319,22 @@ typedef struct td_reshape_layer {
     td_shape shape; /* of one example; one dimension may be -1 */
 } td_reshape_layer;
 
+/* In training, a share `rate` of the elements is set to 0 and the others are divided by 1 - rate.
+ * alpha_dropout: it is set to the smallest value of selu; mean and variance stay. */
 typedef struct td_dropout_layer {
     TD_LAYER_FIELDS
     double rate;
-    td_shape
-        noise_shape; /* of one example: dimensions of 1 are dropped or kept as a whole; -1: as the
-                             input's; rank 0: all by itself */
+    /* Of one example: dimensions of 1 are dropped or kept as a whole; -1: as the input's; rank 0:
+     * each element by itself. */
+    td_shape noise_shape;
 } td_dropout_layer;
 
-/* As dropout, of whole channels: spatial_dropout1d (steps, channels), …2d, …3d. */
+/* spatial_dropout1d, 2d and 3d: dropout of whole channels. gaussian_dropout: in training, elements are
+ * multiplied by random numbers of mean 1 and variance rate / (1 - rate). */
 typedef struct td_rate_layer {
     TD_LAYER_FIELDS
     double rate;
 } td_rate_layer;
-typedef td_rate_layer td_spatial_dropout1d_layer;
-typedef td_rate_layer td_spatial_dropout2d_layer;
-typedef td_rate_layer td_spatial_dropout3d_layer;
-/* In training, multiplied by random numbers of mean 1 and variance rate / (1 - rate). */
-typedef td_rate_layer td_gaussian_dropout_layer;
-/* In training, a share is set to the least value of selu; mean and variance stay. */
-typedef td_dropout_layer td_alpha_dropout_layer;
 
 /* The axes of an example in another order, counted from 1: {2, 1} swaps two. */
 typedef struct td_permute_layer {
@@ -432,7 +398,8 @@ typedef struct td_embedding_layer {
     bool mask_zero;                        /* a step of index 0 does not count; see masking */
 } td_embedding_layer;
 
-/* kernel (in, gates * units), recurrent_kernel (units, gates * units), bias (gates * units) */
+/* kernel (in, gates * units), recurrent_kernel (units, gates * units), bias (gates * units);
+ * gru: bias (2, 3 * units) unless reset_before */
 typedef struct td_lstm_layer {
     TD_LAYER_FIELDS
     int64_t units;
@@ -450,9 +417,6 @@ typedef struct td_lstm_layer {
     double dropout;           /* in training, of the input: the same features at all steps */
     double recurrent_dropout; /* of the state that the gates read: the same units at all steps */
 } td_lstm_layer;
-typedef td_lstm_layer td_simple_rnn_layer;
-/* bias (2, 3 * units) unless reset_before */
-typedef td_lstm_layer td_gru_layer;
 
 typedef struct td_activation_layer {
     TD_LAYER_FIELDS
@@ -511,7 +475,6 @@ typedef struct td_attention_layer {
     double dropout; /* in training, of the attention's weights */
     bool causal;    /* a position sees none after it */
 } td_attention_layer;
-typedef td_attention_layer td_additive_attention_layer;
 
 /* A layer of your own: a function that calls operations. It is watched, frozen, summed up, trained
  * and saved (its weights) like any other. */
@@ -541,6 +504,16 @@ typedef struct td_custom_layer {
     void (*destroy)(void *user); /* called once, with the model's end or when the layer cannot be
                                     added; may be NULL */
 } td_custom_layer;
+
+/* td_NAME_layer of every kind, and its number by name for td_add_NAME. */
+#define TD_LAYER_OPTIONS(kind, word, keras, options) typedef td_##options##_layer td_##word##_layer;
+TD_LAYER_LIST(TD_LAYER_OPTIONS)
+#undef TD_LAYER_OPTIONS
+enum {
+#define TD_LAYER_NUMBER(kind, word, keras, options) td__##word##_layer_kind = TD_LAYER_##kind,
+    TD_LAYER_LIST(TD_LAYER_NUMBER)
+#undef TD_LAYER_NUMBER
+};
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@ extern "C" {
 /* A built model with its weights, from a run's folder (its model.safetensors, or its last
  * checkpoint when training has not ended), a .safetensors file with its architecture, a file of
  * Keras's (.keras, .h5, a SavedModel's folder) or an ONNX file; its content says which. The caller
- * destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED (all layers that cannot be had
+ * destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED (all unsupported layers
  * are listed), TD_NO_MODEL (weights alone: see td_tensor_table_open), TD_BAD_SHAPE, TD_RANGE,
  * TD_MEMORY. */
 TD_API td_model *td_model_load(const char *path, td_error *error);

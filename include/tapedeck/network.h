@@ -29,103 +29,88 @@ TD_API void td_model_destroy(td_model *model);
 TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options);
 
 /* The empty last argument is for layers without options. */
-#define TD_ADD_LAYER(kind, word, ...) TD_ADD_LAYER_TO(kind, word, __VA_ARGS__, )
-#define TD_ADD_LAYER_TO(kind, word, model, ...)                                                    \
-    td_model_add_layer((model), TD_LAYER_##kind, TD_OPTIONS(td_##word##_layer, __VA_ARGS__))
+#define TD_ADD_LAYER(word, ...) TD_ADD_LAYER_TO(word, __VA_ARGS__, )
+#define TD_ADD_LAYER_TO(word, model, ...)                                                          \
+    td_model_add_layer((model), (td_layer_kind)td__##word##_layer_kind,                            \
+                       TD_OPTIONS(td_##word##_layer, __VA_ARGS__))
 
 /* td_add_dense(model, .name = "hidden", .units = 128, .activation = TD_RELU) */
-#define td_add_dense(...) TD_ADD_LAYER(DENSE, dense, __VA_ARGS__)
-#define td_add_conv1d(...) TD_ADD_LAYER(CONV1D, conv1d, __VA_ARGS__)
-#define td_add_conv2d(...) TD_ADD_LAYER(CONV2D, conv2d, __VA_ARGS__)
-#define td_add_conv2d_transpose(...) TD_ADD_LAYER(CONV2D_TRANSPOSE, conv2d_transpose, __VA_ARGS__)
-#define td_add_max_pool2d(...) TD_ADD_LAYER(MAX_POOL2D, max_pool2d, __VA_ARGS__)
-#define td_add_average_pool2d(...) TD_ADD_LAYER(AVERAGE_POOL2D, average_pool2d, __VA_ARGS__)
-#define td_add_max_pool1d(...) TD_ADD_LAYER(MAX_POOL1D, max_pool1d, __VA_ARGS__)
-#define td_add_average_pool1d(...) TD_ADD_LAYER(AVERAGE_POOL1D, average_pool1d, __VA_ARGS__)
-#define td_add_global_average_pool1d(...)                                                          \
-    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, __VA_ARGS__)
-#define td_add_global_max_pool1d(...)                                                              \
-    TD_ADD_LAYER(GLOBAL_MAX_POOL1D, global_max_pool1d, __VA_ARGS__)
-#define td_add_zero_padding2d(...) TD_ADD_LAYER(ZERO_PADDING2D, zero_padding2d, __VA_ARGS__)
-#define td_add_rescaling(...) TD_ADD_LAYER(RESCALING, rescaling, __VA_ARGS__)
-#define td_add_global_average_pool2d(...)                                                          \
-    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, __VA_ARGS__)
-#define td_add_global_max_pool2d(...)                                                              \
-    TD_ADD_LAYER(GLOBAL_MAX_POOL2D, global_max_pool2d, __VA_ARGS__)
-#define td_add_up_sampling2d(...) TD_ADD_LAYER(UP_SAMPLING2D, up_sampling2d, __VA_ARGS__)
-#define td_add_flatten(...) TD_ADD_LAYER(FLATTEN, flatten, __VA_ARGS__)
-#define td_add_reshape(...) TD_ADD_LAYER(RESHAPE, reshape, __VA_ARGS__)
-#define td_add_dropout(...) TD_ADD_LAYER(DROPOUT, dropout, __VA_ARGS__)
-#define td_add_batch_normalization(...)                                                            \
-    TD_ADD_LAYER(BATCH_NORMALIZATION, batch_normalization, __VA_ARGS__)
-#define td_add_layer_normalization(...)                                                            \
-    TD_ADD_LAYER(LAYER_NORMALIZATION, layer_normalization, __VA_ARGS__)
-#define td_add_embedding(...) TD_ADD_LAYER(EMBEDDING, embedding, __VA_ARGS__)
-#define td_add_simple_rnn(...) TD_ADD_LAYER(SIMPLE_RNN, simple_rnn, __VA_ARGS__)
-#define td_add_lstm(...) TD_ADD_LAYER(LSTM, lstm, __VA_ARGS__)
-#define td_add_gru(...) TD_ADD_LAYER(GRU, gru, __VA_ARGS__)
-#define td_add_activation(...) TD_ADD_LAYER(ACTIVATION, activation, __VA_ARGS__)
-#define td_add_add(...) TD_ADD_LAYER(ADD, add, __VA_ARGS__)
-#define td_add_multiply(...) TD_ADD_LAYER(MULTIPLY, multiply, __VA_ARGS__)
-#define td_add_concatenate(...) TD_ADD_LAYER(CONCATENATE, concatenate, __VA_ARGS__)
-#define td_add_subtract(...) TD_ADD_LAYER(SUBTRACT, subtract, __VA_ARGS__)
-#define td_add_average(...) TD_ADD_LAYER(AVERAGE, average, __VA_ARGS__)
-#define td_add_maximum(...) TD_ADD_LAYER(MAXIMUM, maximum, __VA_ARGS__)
-#define td_add_minimum(...) TD_ADD_LAYER(MINIMUM, minimum, __VA_ARGS__)
-#define td_add_dot(...) TD_ADD_LAYER(DOT, dot, __VA_ARGS__)
-#define td_add_gaussian_noise(...) TD_ADD_LAYER(GAUSSIAN_NOISE, gaussian_noise, __VA_ARGS__)
-#define td_add_depthwise_conv2d(...) TD_ADD_LAYER(DEPTHWISE_CONV2D, depthwise_conv2d, __VA_ARGS__)
-#define td_add_separable_conv2d(...) TD_ADD_LAYER(SEPARABLE_CONV2D, separable_conv2d, __VA_ARGS__)
-#define td_add_group_normalization(...)                                                            \
-    TD_ADD_LAYER(GROUP_NORMALIZATION, group_normalization, __VA_ARGS__)
-#define td_add_zero_padding1d(...) TD_ADD_LAYER(ZERO_PADDING1D, zero_padding1d, __VA_ARGS__)
-#define td_add_cropping1d(...) TD_ADD_LAYER(CROPPING1D, cropping1d, __VA_ARGS__)
-#define td_add_cropping2d(...) TD_ADD_LAYER(CROPPING2D, cropping2d, __VA_ARGS__)
-#define td_add_input(...) TD_ADD_LAYER(INPUT, input, __VA_ARGS__)
-#define td_add_masking(...) TD_ADD_LAYER(MASKING, masking, __VA_ARGS__)
-#define td_add_bidirectional(...) TD_ADD_LAYER(BIDIRECTIONAL, bidirectional, __VA_ARGS__)
-#define td_add_time_distributed(...) TD_ADD_LAYER(TIME_DISTRIBUTED, time_distributed, __VA_ARGS__)
-#define td_add_normalization(...) TD_ADD_LAYER(NORMALIZATION, normalization, __VA_ARGS__)
-#define td_add_conv3d(...) TD_ADD_LAYER(CONV3D, conv3d, __VA_ARGS__)
-#define td_add_max_pool3d(...) TD_ADD_LAYER(MAX_POOL3D, max_pool3d, __VA_ARGS__)
-#define td_add_average_pool3d(...) TD_ADD_LAYER(AVERAGE_POOL3D, average_pool3d, __VA_ARGS__)
-#define td_add_global_average_pool3d(...)                                                          \
-    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, __VA_ARGS__)
-#define td_add_global_max_pool3d(...)                                                              \
-    TD_ADD_LAYER(GLOBAL_MAX_POOL3D, global_max_pool3d, __VA_ARGS__)
-#define td_add_zero_padding3d(...) TD_ADD_LAYER(ZERO_PADDING3D, zero_padding3d, __VA_ARGS__)
-#define td_add_cropping3d(...) TD_ADD_LAYER(CROPPING3D, cropping3d, __VA_ARGS__)
-#define td_add_up_sampling3d(...) TD_ADD_LAYER(UP_SAMPLING3D, up_sampling3d, __VA_ARGS__)
-#define td_add_conv1d_transpose(...) TD_ADD_LAYER(CONV1D_TRANSPOSE, conv1d_transpose, __VA_ARGS__)
-#define td_add_conv3d_transpose(...) TD_ADD_LAYER(CONV3D_TRANSPOSE, conv3d_transpose, __VA_ARGS__)
-#define td_add_depthwise_conv1d(...) TD_ADD_LAYER(DEPTHWISE_CONV1D, depthwise_conv1d, __VA_ARGS__)
-#define td_add_separable_conv1d(...) TD_ADD_LAYER(SEPARABLE_CONV1D, separable_conv1d, __VA_ARGS__)
-#define td_add_up_sampling1d(...) TD_ADD_LAYER(UP_SAMPLING1D, up_sampling1d, __VA_ARGS__)
-#define td_add_repeat_vector(...) TD_ADD_LAYER(REPEAT_VECTOR, repeat_vector, __VA_ARGS__)
-#define td_add_permute(...) TD_ADD_LAYER(PERMUTE, permute, __VA_ARGS__)
-#define td_add_spatial_dropout1d(...)                                                              \
-    TD_ADD_LAYER(SPATIAL_DROPOUT1D, spatial_dropout1d, __VA_ARGS__)
-#define td_add_spatial_dropout2d(...)                                                              \
-    TD_ADD_LAYER(SPATIAL_DROPOUT2D, spatial_dropout2d, __VA_ARGS__)
-#define td_add_spatial_dropout3d(...)                                                              \
-    TD_ADD_LAYER(SPATIAL_DROPOUT3D, spatial_dropout3d, __VA_ARGS__)
-#define td_add_gaussian_dropout(...) TD_ADD_LAYER(GAUSSIAN_DROPOUT, gaussian_dropout, __VA_ARGS__)
-#define td_add_alpha_dropout(...) TD_ADD_LAYER(ALPHA_DROPOUT, alpha_dropout, __VA_ARGS__)
-#define td_add_relu(...) TD_ADD_LAYER(RELU, relu, __VA_ARGS__)
-#define td_add_prelu(...) TD_ADD_LAYER(PRELU, prelu, __VA_ARGS__)
-#define td_add_identity(...) TD_ADD_LAYER(IDENTITY, identity, __VA_ARGS__)
-#define td_add_unit_normalization(...)                                                             \
-    TD_ADD_LAYER(UNIT_NORMALIZATION, unit_normalization, __VA_ARGS__)
-#define td_add_rms_normalization(...)                                                              \
-    TD_ADD_LAYER(RMS_NORMALIZATION, rms_normalization, __VA_ARGS__)
-#define td_add_attention(...) TD_ADD_LAYER(ATTENTION, attention, __VA_ARGS__)
-#define td_add_additive_attention(...)                                                             \
-    TD_ADD_LAYER(ADDITIVE_ATTENTION, additive_attention, __VA_ARGS__)
-#define td_add_multi_head_attention(...)                                                           \
-    TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
+#define td_add_dense(...) TD_ADD_LAYER(dense, __VA_ARGS__)
+#define td_add_conv1d(...) TD_ADD_LAYER(conv1d, __VA_ARGS__)
+#define td_add_conv2d(...) TD_ADD_LAYER(conv2d, __VA_ARGS__)
+#define td_add_conv2d_transpose(...) TD_ADD_LAYER(conv2d_transpose, __VA_ARGS__)
+#define td_add_max_pool2d(...) TD_ADD_LAYER(max_pool2d, __VA_ARGS__)
+#define td_add_average_pool2d(...) TD_ADD_LAYER(average_pool2d, __VA_ARGS__)
+#define td_add_max_pool1d(...) TD_ADD_LAYER(max_pool1d, __VA_ARGS__)
+#define td_add_average_pool1d(...) TD_ADD_LAYER(average_pool1d, __VA_ARGS__)
+#define td_add_global_average_pool1d(...) TD_ADD_LAYER(global_average_pool1d, __VA_ARGS__)
+#define td_add_global_max_pool1d(...) TD_ADD_LAYER(global_max_pool1d, __VA_ARGS__)
+#define td_add_zero_padding2d(...) TD_ADD_LAYER(zero_padding2d, __VA_ARGS__)
+#define td_add_rescaling(...) TD_ADD_LAYER(rescaling, __VA_ARGS__)
+#define td_add_global_average_pool2d(...) TD_ADD_LAYER(global_average_pool2d, __VA_ARGS__)
+#define td_add_global_max_pool2d(...) TD_ADD_LAYER(global_max_pool2d, __VA_ARGS__)
+#define td_add_up_sampling2d(...) TD_ADD_LAYER(up_sampling2d, __VA_ARGS__)
+#define td_add_flatten(...) TD_ADD_LAYER(flatten, __VA_ARGS__)
+#define td_add_reshape(...) TD_ADD_LAYER(reshape, __VA_ARGS__)
+#define td_add_dropout(...) TD_ADD_LAYER(dropout, __VA_ARGS__)
+#define td_add_batch_normalization(...) TD_ADD_LAYER(batch_normalization, __VA_ARGS__)
+#define td_add_layer_normalization(...) TD_ADD_LAYER(layer_normalization, __VA_ARGS__)
+#define td_add_embedding(...) TD_ADD_LAYER(embedding, __VA_ARGS__)
+#define td_add_simple_rnn(...) TD_ADD_LAYER(simple_rnn, __VA_ARGS__)
+#define td_add_lstm(...) TD_ADD_LAYER(lstm, __VA_ARGS__)
+#define td_add_gru(...) TD_ADD_LAYER(gru, __VA_ARGS__)
+#define td_add_activation(...) TD_ADD_LAYER(activation, __VA_ARGS__)
+#define td_add_add(...) TD_ADD_LAYER(add, __VA_ARGS__)
+#define td_add_multiply(...) TD_ADD_LAYER(multiply, __VA_ARGS__)
+#define td_add_concatenate(...) TD_ADD_LAYER(concatenate, __VA_ARGS__)
+#define td_add_subtract(...) TD_ADD_LAYER(subtract, __VA_ARGS__)
+#define td_add_average(...) TD_ADD_LAYER(average, __VA_ARGS__)
+#define td_add_maximum(...) TD_ADD_LAYER(maximum, __VA_ARGS__)
+#define td_add_minimum(...) TD_ADD_LAYER(minimum, __VA_ARGS__)
+#define td_add_dot(...) TD_ADD_LAYER(dot, __VA_ARGS__)
+#define td_add_gaussian_noise(...) TD_ADD_LAYER(gaussian_noise, __VA_ARGS__)
+#define td_add_depthwise_conv2d(...) TD_ADD_LAYER(depthwise_conv2d, __VA_ARGS__)
+#define td_add_separable_conv2d(...) TD_ADD_LAYER(separable_conv2d, __VA_ARGS__)
+#define td_add_group_normalization(...) TD_ADD_LAYER(group_normalization, __VA_ARGS__)
+#define td_add_zero_padding1d(...) TD_ADD_LAYER(zero_padding1d, __VA_ARGS__)
+#define td_add_cropping1d(...) TD_ADD_LAYER(cropping1d, __VA_ARGS__)
+#define td_add_cropping2d(...) TD_ADD_LAYER(cropping2d, __VA_ARGS__)
+#define td_add_input(...) TD_ADD_LAYER(input, __VA_ARGS__)
+#define td_add_masking(...) TD_ADD_LAYER(masking, __VA_ARGS__)
+#define td_add_bidirectional(...) TD_ADD_LAYER(bidirectional, __VA_ARGS__)
+#define td_add_time_distributed(...) TD_ADD_LAYER(time_distributed, __VA_ARGS__)
+#define td_add_normalization(...) TD_ADD_LAYER(normalization, __VA_ARGS__)
+#define td_add_conv3d(...) TD_ADD_LAYER(conv3d, __VA_ARGS__)
+#define td_add_max_pool3d(...) TD_ADD_LAYER(max_pool3d, __VA_ARGS__)
+#define td_add_average_pool3d(...) TD_ADD_LAYER(average_pool3d, __VA_ARGS__)
+#define td_add_global_average_pool3d(...) TD_ADD_LAYER(global_average_pool3d, __VA_ARGS__)
+#define td_add_global_max_pool3d(...) TD_ADD_LAYER(global_max_pool3d, __VA_ARGS__)
+#define td_add_zero_padding3d(...) TD_ADD_LAYER(zero_padding3d, __VA_ARGS__)
+#define td_add_cropping3d(...) TD_ADD_LAYER(cropping3d, __VA_ARGS__)
+#define td_add_up_sampling3d(...) TD_ADD_LAYER(up_sampling3d, __VA_ARGS__)
+#define td_add_conv1d_transpose(...) TD_ADD_LAYER(conv1d_transpose, __VA_ARGS__)
+#define td_add_conv3d_transpose(...) TD_ADD_LAYER(conv3d_transpose, __VA_ARGS__)
+#define td_add_depthwise_conv1d(...) TD_ADD_LAYER(depthwise_conv1d, __VA_ARGS__)
+#define td_add_separable_conv1d(...) TD_ADD_LAYER(separable_conv1d, __VA_ARGS__)
+#define td_add_up_sampling1d(...) TD_ADD_LAYER(up_sampling1d, __VA_ARGS__)
+#define td_add_repeat_vector(...) TD_ADD_LAYER(repeat_vector, __VA_ARGS__)
+#define td_add_permute(...) TD_ADD_LAYER(permute, __VA_ARGS__)
+#define td_add_spatial_dropout1d(...) TD_ADD_LAYER(spatial_dropout1d, __VA_ARGS__)
+#define td_add_spatial_dropout2d(...) TD_ADD_LAYER(spatial_dropout2d, __VA_ARGS__)
+#define td_add_spatial_dropout3d(...) TD_ADD_LAYER(spatial_dropout3d, __VA_ARGS__)
+#define td_add_gaussian_dropout(...) TD_ADD_LAYER(gaussian_dropout, __VA_ARGS__)
+#define td_add_alpha_dropout(...) TD_ADD_LAYER(alpha_dropout, __VA_ARGS__)
+#define td_add_relu(...) TD_ADD_LAYER(relu, __VA_ARGS__)
+#define td_add_prelu(...) TD_ADD_LAYER(prelu, __VA_ARGS__)
+#define td_add_identity(...) TD_ADD_LAYER(identity, __VA_ARGS__)
+#define td_add_unit_normalization(...) TD_ADD_LAYER(unit_normalization, __VA_ARGS__)
+#define td_add_rms_normalization(...) TD_ADD_LAYER(rms_normalization, __VA_ARGS__)
+#define td_add_attention(...) TD_ADD_LAYER(attention, __VA_ARGS__)
+#define td_add_additive_attention(...) TD_ADD_LAYER(additive_attention, __VA_ARGS__)
+#define td_add_multi_head_attention(...) TD_ADD_LAYER(multi_head_attention, __VA_ARGS__)
 
 /* td_add_custom(model, .output = TD_SHAPE(10), .forward = my_layer) */
-#define td_add_custom(...) TD_ADD_LAYER(CUSTOM, custom, __VA_ARGS__)
+#define td_add_custom(...) TD_ADD_LAYER(custom, __VA_ARGS__)
 
 /* Adds a layer from keys and values, as experiment files and saved models have them: "conv2d",
  * {name: conv1, filters: 32, kernel: 3}. Keys are the options' names; Keras's (kernel_size,
@@ -184,7 +169,7 @@ typedef struct td_layer_info {
     const char *name; /* "conv1" */
     td_layer_kind kind;
     bool frozen;
-    bool has_activation;                     /* a pre-activation can be had */
+    bool has_activation;                     /* a pre-activation is available */
     td_shape output;                         /* of one example; -1: any */
     td_dtype dtype;                          /* of the output */
     int64_t parameter_elements;              /* in all parameters, as the summary counts */

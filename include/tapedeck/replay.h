@@ -42,11 +42,11 @@ typedef struct td_replay_options {
                           * only compared */
     uint32_t form;    /* td_form bits; 0: each sink's default */
     const char *to;   /* sinks, separated by commas; NULL: the default ones */
-    const char
-        *out; /* a new folder; NULL: the records are added to the run, never in place of others */
+    /* A new folder; NULL: the records are added to the run, never in place of others. */
+    const char *out;
     const char *when;  /* only steps in which this holds, as in tracks */
     const char *until; /* ends with the first step in which this holds */
-    int64_t history;   /* with when: also so many steps before */
+    int64_t history;   /* with when: also this many steps before */
     /* Called once before anything is executed or written; false ends the call with TD_INTERRUPTED. */
     bool (*plan)(void *user, const td_replay_plan *plan);
     void *user;
@@ -57,9 +57,8 @@ typedef struct td_replay_result {
     int64_t checkpoint;
     int64_t last;     /* the last step that was executed */
     int64_t compared; /* steps whose loss was compared */
-    int64_t
-        identical_to; /* every step up to this one is the same as when it was recorded; 0: none was
-                           * compared */
+    /* Every step up to this one is the same as when it was recorded; 0: none was compared. */
+    int64_t identical_to;
     int64_t differs_at;          /* the first step that is not; 0: none */
     char signal[64];             /* what differs there first: "batch", "loss" or "parameters" */
     char reason[TD_REPLAY_TEXT]; /* why, where that is known; or "" */
@@ -68,23 +67,25 @@ typedef struct td_replay_result {
     char out[TD_REPLAY_PATH];    /* the folder that files were written to; "" when there are none */
 } td_replay_result;
 
-/* TD_NOT_FOUND: no run, no checkpoint, no data, no such signal; TD_INVALID: not trained by Tapedeck, or a bad
- * window; TD_FORMAT: data or checkpoints are not what they were; TD_UNSUPPORTED: of a later version;
- * TD_BUSY: it is being written, and out is not given. Also where steps differ TD_OK is returned: see
- * differs_at; their records are then not added to the run, but stay in result->out. */
+/* TD_NOT_FOUND: no run, no checkpoint, no data, no such signal; TD_INVALID: not trained by
+ * Tapedeck, or a bad window; TD_FORMAT: data or checkpoints are not what they were;
+ * TD_UNSUPPORTED: of a later version; TD_BUSY: it is being written, and out is not given. Also
+ * where steps differ TD_OK is returned: see differs_at; their records are then not added to the
+ * run, but stay in result->out. */
 TD_API TD_NODISCARD td_status td_replay_run(const char *run, const td_replay_options *options,
                                             td_replay_result *result, td_error *error);
 
-/* The path of the experiment that a run's step was trained with: RUN/experiment.yaml, or the file of the
- * last resumption with other settings before that step. */
+/* The path of the experiment that a run's step was trained with: RUN/experiment.yaml, or the
+ * file of the last resumption with other settings before that step. */
 TD_API void td_replay_experiment(const char *run, int64_t step, char path[TD_REPLAY_PATH]);
 
-/* A trainer for a branch: a new run that goes on after a step of another one with an experiment of its own,
- * which may differ in anything but the model. The step's state comes from the nearest checkpoint, executing
- * the steps up to it again and comparing them. The new run stores its parent and the step; what it began
- * from is in its folder `branch`. options as of td_trainer_create, without resume; out NULL: beside the
- * parent. experiment is borrowed until td_trainer_destroy. NULL on failure, with the errors of
- * td_replay_run; TD_FORMAT where the steps are not what they were. */
+/* A trainer for a branch: a new run that goes on after a step of another one with an experiment
+ * of its own, which may differ in anything but the model. The step's state comes from the
+ * nearest checkpoint, executing the steps up to it again and comparing them. The new run stores
+ * its parent and the step; what it began from is in its folder `branch`. options as of
+ * td_trainer_create, without resume; out NULL: beside the parent. experiment is borrowed until
+ * td_trainer_destroy. NULL on failure, with the errors of td_replay_run; TD_FORMAT where the
+ * steps are not what they were. */
 TD_API td_trainer *td_replay_branch(const char *run, int64_t step, td_experiment *experiment,
                                     const td_trainer_options *options, td_error *error);
 
@@ -100,8 +101,8 @@ typedef struct td_operand {
 /* One operation of a step, and an element of what it made. Grows at the end. */
 typedef struct td_operation {
     int64_t step;
-    int64_t
-        sequence; /* among the operations of its step, in the order of their execution, from 1 */
+    /* Among the operations of its step, in the order of their execution, from 1. */
+    int64_t sequence;
     const char *
         phase; /* "data", "start" (a parameter as training began), "forward", "backward", "update" */
     const char *layer;  /* "": of no layer, as the loss is */
@@ -171,8 +172,8 @@ typedef struct td_layer_change {
 typedef struct td_diff {
     int64_t same_to; /* every step up to this one is the same in what was compared; 0: none is */
     int64_t step;    /* the first that differs; 0: none does */
-    int64_t
-        after; /* the step that differs is after this one and not after `step`: step - 1 where it is exact */
+    /* The step that differs is after this one and not after `step`: step - 1 where it is exact. */
+    int64_t after;
     const char *signal; /* what differs: as td_replay_result.signal, or the tensor's name */
     const td_operation *a,
         *b;        /* the first operation whose output differs; NULL: not known, see reason */
@@ -184,13 +185,14 @@ typedef struct td_diff {
     const td_layer_change *layers; /* that are not in both under one name */
     size_t layer_count;
     const td_comparison *settings; /* what differs in environment and experiment */
-    const char
-        *reason; /* why steps were not executed again, or which differ from what was recorded; "" */
+    /* Why steps were not executed again, or which differ from what was recorded; "". */
+    const char *reason;
 } td_diff;
 
-/* Finds the first step, operation and element at which two runs part. Runs of `train` are executed again
- * side by side, from the last step at which their fingerprints agree; others are compared by what both
- * recorded, hashes first. Both are only read. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_MEMORY. */
+/* Finds the first step, operation and element at which two runs part. Runs of `train` are
+ * executed again side by side, from the last step at which their fingerprints agree; others are
+ * compared by what both recorded, hashes first. Both are only read. NULL on failure:
+ * TD_NOT_FOUND, TD_FORMAT, TD_MEMORY. */
 TD_API td_diff *td_diff_find(const char *a, const char *b, td_error *error);
 /* Accepts NULL. */
 TD_API void td_diff_destroy(td_diff *diff);

@@ -8,7 +8,7 @@
  *
  * A run is a folder that a deck wrote (run.db and the files beside it), or a folder of TensorBoard
  * event files written by anybody. It is only read, also from a folder that cannot be written to.
- * What is damaged or missing is left out and said (td_run_problems); everything intact is read.
+ * What is damaged or missing is left out and reported (td_run_problems); everything intact is read.
  *
  * Threads: one run, one thread at a time.
  */
@@ -23,9 +23,10 @@ extern "C" {
 
 typedef struct td_run td_run;
 
-/* path: the folder, or run.db or an event file in it. A folder that several processes wrote is read as one run
- * (docs/distributed.md); FOLDER/rank-00003 is what rank 3 recorded, in all attempts. NULL on failure: TD_NOT_FOUND when it is
- * neither kind of run, TD_FORMAT when its database cannot be read at all. */
+/* path: the folder, or run.db or an event file in it. A folder that several processes wrote is
+ * read as one run (docs/distributed.md); FOLDER/rank-00003 is what rank 3 recorded, in all
+ * attempts. NULL on failure: TD_NOT_FOUND when it is neither kind of run, TD_FORMAT when its
+ * database cannot be read at all. */
 TD_API td_run *td_run_open(const char *path, td_error *error);
 /* Accepts NULL. */
 TD_API void td_run_close(td_run *run);
@@ -53,16 +54,16 @@ typedef struct td_run_info {
     int64_t bytes;                 /* of all its files */
     bool events;                   /* of event files or another program, not of a deck */
     int64_t dropped, degraded;     /* records that were not written, or in a smaller form */
-    /* The run that it branches off from, after parent_step: the name of a run beside it, or a path; NULL:
-     * none. */
+    /* The run that it branches off from, after parent_step: the name of a run beside it, or a
+     * path; NULL: none. */
     const char *parent;
     int64_t parent_step;
     const char *format; /* "tapedeck", "events", "wandb", "mlflow", "trackio", "csv" */
 } td_run_info;
 TD_API void td_run_about(const td_run *run, td_run_info *info);
 
-/* The format of what is a run of another program, as td_run_info has it, event files left out: of a folder or a
- * file. NULL: it is none. */
+/* The format of what is a run of another program, as td_run_info has it, event files left out:
+ * of a folder or a file. NULL: it is none. */
 TD_API const char *td_run_foreign(const char *path);
 
 /* Looks again: what has been recorded since. Of event files nothing but td_run_read works before
@@ -118,11 +119,11 @@ typedef struct td_point {
 } td_point;
 
 /* A signal's scalars (statistic NULL) or one of its statistics ("norm", "mean", …) from first to
- * last, in at most `most` points; their number. Where there are more steps they are taken together,
- * lowest and highest kept. *sampled (may be NULL): so many that not all were looked at. 0 when
+ * last, in at most max_count points; returns their number. Where there are more steps they are merged,
+ * lowest and highest kept. *sampled (may be NULL): there are too many to read all of them. 0 when
  * there are none, or no such statistic. */
 TD_API size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic,
-                            int64_t first, int64_t last, td_point *points, size_t most,
+                            int64_t first, int64_t last, td_point *points, size_t max_count,
                             bool *sampled);
 /* One step of a signal, exactly as it was recorded. */
 typedef struct td_run_value {
@@ -131,10 +132,10 @@ typedef struct td_run_value {
     int64_t nonfinite; /* NaN and infinite elements: of the tensor, or 1 for such a scalar */
 } td_run_value;
 
-/* The first `most` steps of a signal from first to last, in order: its scalars (statistic NULL) or
+/* The first max_count steps of a signal from first to last, in order: its scalars (statistic NULL) or
  * one of its statistics; their number. To go on, ask again from the step after the last one. */
 TD_API size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic,
-                            int64_t first, int64_t last, td_run_value *values, size_t most);
+                            int64_t first, int64_t last, td_run_value *values, size_t max_count);
 
 /* When a step was. */
 typedef struct td_run_step {
@@ -169,12 +170,13 @@ TD_API bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extreme
  * larger is better, otherwise the least. */
 TD_API double td_run_best(const td_run_signal *signal, const td_extremes *extremes, int64_t *step);
 /* The metrics that say most about a run, loss and accuracy first: their indices among its signals;
- * how many, at most `most`. */
-TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most);
+ * how many, at most max_count. */
+TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t max_count);
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
 
-/* A process that wrote a part of the run, of one attempt. Valid until td_run_refresh or td_run_close. */
+/* A process that wrote a part of the run, of one attempt. Valid until td_run_refresh or
+ * td_run_close. */
 typedef struct td_run_rank {
     int64_t rank, attempt; /* from 0; from 1 */
     int64_t node, local_rank;
@@ -189,8 +191,8 @@ TD_API size_t td_run_rank_count(const td_run *run);
 /* NULL when index is not below the count. */
 TD_API const td_run_rank *td_run_rank_at(const td_run *run, size_t index);
 
-/* A signal at one step, over the ranks that recorded it, also where they hold copies. NaN is in none of min, mean
- * and max; a rank is -1 when there is none. */
+/* A signal at one step, over the ranks that recorded it, also where they hold copies. NaN is in
+ * none of min, mean and max; a rank is -1 when there is none. */
 typedef struct td_spread {
     int64_t step, ranks; /* how many recorded it */
     double min, mean, max;
@@ -201,7 +203,8 @@ typedef struct td_spread {
 /* As td_run_values. 0 when one process wrote the run. */
 TD_API size_t td_run_spread(td_run *run, const td_run_signal *signal, const char *statistic,
                             int64_t first, int64_t last, td_spread *spread, size_t max);
-/* As td_run_values, of what one rank recorded; signal NULL: when its steps ended, in seconds since 1970. */
+/* As td_run_values, of what one rank recorded; signal NULL: when its steps ended, in seconds
+ * since 1970. */
 TD_API size_t td_run_rank_values(td_run *run, int64_t rank, const td_run_signal *signal,
                                  const char *statistic, int64_t first, int64_t last,
                                  td_run_value *values, size_t max);
@@ -213,16 +216,16 @@ typedef struct td_run_query {
     const char *what;              /* globs, separated by commas */
     uint32_t forms;                /* td_form bits */
     int64_t first_step, last_step; /* both 0: all */
-    /* Do not load tensors and pictures from their files: their records have a place, and neither view nor
-     * png. Of event files they are loaded all the same. */
+    /* Do not load tensors and pictures from their files: their records have a place, and neither
+     * view nor png. Of event files they are loaded all the same. */
     bool places;
 } td_run_query;
 
 /* Every record, by step and then by signal; of event files every value in the order they are in. */
 TD_API TD_NODISCARD td_status td_run_read(td_run *run, const td_run_query *query,
                                           td_record_function *each, void *user, td_error *error);
-/* The signal's last record of this form at or before step. TD_NOT_FOUND when there is none, TD_FORMAT or
- * TD_IO when it is there and cannot be read. */
+/* The signal's last record of this form at or before step. TD_NOT_FOUND when there is none,
+ * TD_FORMAT or TD_IO when it is there and cannot be read. */
 TD_API TD_NODISCARD td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form,
                                         int64_t step, td_record_function *each, void *user,
                                         td_error *error);
@@ -262,8 +265,8 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
                                                     const td_run_finding *findings, size_t count,
                                                     td_error *error);
 
-/* The folder that has the run's tensors and other files: its own, also of a run in a database that this machine wrote.
- * TD_NOT_FOUND when they are on another machine, or out is too small. */
+/* The folder that has the run's tensors and other files: its own, also of a run in a database
+ * that this machine wrote. TD_NOT_FOUND when they are on another machine, or out is too small. */
 TD_API TD_NODISCARD td_status td_run_files(td_run *run, char *out, size_t size, td_error *error);
 
 /* ---- Comparing ------------------------------------------------------------------------------ */
@@ -359,11 +362,11 @@ TD_API TD_NODISCARD td_status td_runs_list(const char *folder, td_summary_functi
 
 /* ---- Renaming and removing ------------------------------------------------------------------ */
 
-/* Both are refused for what another program wrote (TD_UNSUPPORTED), for a run that a process writes (TD_BUSY), and
- * for a single rank (TD_INVALID). */
+/* Both are refused for what another program wrote (TD_UNSUPPORTED), for a run that a process
+ * writes (TD_BUSY), and for a single rank (TD_INVALID). */
 
-/* Gives the run's folder another name beside the old one, TD_EXISTS when that is taken. Runs beside it that
- * branch off from it get the new name of their parent. */
+/* Gives the run's folder another name beside the old one, TD_EXISTS when that is taken. Runs
+ * beside it that branch off from it get the new name of their parent. */
 TD_API TD_NODISCARD td_status td_run_rename(const char *path, const char *name, td_error *error);
 /* Removes the run's folder with all that is in it. */
 TD_API TD_NODISCARD td_status td_run_remove(const char *path, td_error *error);
@@ -396,15 +399,16 @@ typedef struct td_exported {
  * when out is taken, TD_NOT_FOUND when there is no run. */
 TD_API TD_NODISCARD td_status td_run_export(const char *from, const td_export_options *options,
                                             td_exported *exported, td_error *error);
-/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-offline:FOLDER",
- * "tensorboard:FOLDER", or the URL of a database (postgresql://…, docs/team.md), which gets all of the run, and what it
- * has already is left as it is: exported->out is then URL#NAME. Of options only what, steps and problem count; it may be NULL, and so may exported. TD_INVALID
- * for another target. */
+/* Writes a run where another program keeps its own: to is "mlflow:FOLDER", "wandb-
+ * offline:FOLDER", "tensorboard:FOLDER", or the URL of a database (postgresql://…,
+ * docs/team.md), which gets all of the run, and what it has already is left as it is:
+ * exported->out is then URL#NAME. Of options only what, steps and problem count; it may be NULL,
+ * and so may exported. TD_INVALID for another target. */
 TD_API TD_NODISCARD td_status td_run_push(const char *run, const char *to,
                                           const td_export_options *options, td_exported *exported,
                                           td_error *error);
-/* Copies a run of a database (from: URL#NAME) into a folder, which must be new; NULL: NAME here. Tensors and files are
- * not in the database and do not come along. exported may be NULL. */
+/* Copies a run of a database (from: URL#NAME) into a folder, which must be new; NULL: NAME here.
+ * Tensors and files are not in the database and do not come along. exported may be NULL. */
 TD_API TD_NODISCARD td_status td_run_pull(const char *from, const char *folder,
                                           td_exported *exported, td_error *error);
 

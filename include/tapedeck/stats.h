@@ -73,9 +73,10 @@ TD_API TD_NODISCARD td_status td_histogram_of(const td_view *view, td_stats *sta
 TD_API void td_histogram_merge(const td_histogram *a, const td_histogram *b,
                                td_bin bins[TD_HISTOGRAM_BINS], td_histogram *merged);
 
-/* Makes stats those of all elements of both, with the algorithm that reduces one tensor in parts: counts,
- * minimum and maximum exactly, moments in double precision, the norm as the root of both sums of
- * squares. more's elements follow those of stats: its first_nonfinite counts from there. */
+/* Makes stats those of all elements of both, with the algorithm that reduces one tensor in
+ * parts: counts, minimum and maximum exactly, moments in double precision, the norm as the root
+ * of both sums of squares. more's elements follow those of stats: its first_nonfinite counts
+ * from there. */
 TD_API void td_stats_merge(td_stats *stats, const td_stats *more);
 
 /* A 64-bit fingerprint of type, shape and bytes; the same on every machine of one byte order. */

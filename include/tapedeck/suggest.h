@@ -16,8 +16,8 @@ extern "C" {
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_suggest_options {
     size_t size; /* sizeof(td_suggest_options) */
-    const char
-        *data; /* a CSV, NPY, NPZ or IDX file, or a folder of images, one sub-folder a class */
+    /* A CSV, NPY, NPZ or IDX file, or a folder of images, one sub-folder a class. */
+    const char *data;
     const char *model;  /* a saved model to train further; NULL: a model is suggested */
     const char *label;  /* CSV: the column to predict; NULL: guessed */
     const char *labels; /* NPY, IDX: the file of labels; NULL: the one beside it whose name fits */

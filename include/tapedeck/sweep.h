@@ -32,19 +32,20 @@ typedef struct td_sweep_options {
     const char *out;        /* the folder that the sweep's own is created in; NULL: "runs" */
     const char *const *set; /* "KEY=A,B,C": every combination is a trial; "KEY=A" is set in all */
     size_t set_count;
-    /* "KEY=log(A,B)", "KEY=uniform(A,B)", "KEY=int(A,B)": drawn `draws` times, by the experiment's seed; each
-     * draw is trained with every combination. */
+    /* "KEY=log(A,B)", "KEY=uniform(A,B)", "KEY=int(A,B)": drawn `draws` times, by the
+     * experiment's seed; each draw is trained with every combination. */
     const char *const *random;
     size_t random_count;
     int64_t draws;
     const char *metric; /* that decides; NULL: val_loss, or loss without a validation part */
-    /* Successive halving: of the trials that reach a rung, one in `factor` goes on to the next, which has
-     * `factor` times the epochs. 0: every trial trains to its end. */
+    /* Successive halving: of the trials that reach a rung, one in `factor` goes on to the next,
+     * which has `factor` times the epochs. 0: every trial trains to its end. */
     int64_t factor;
     int64_t threads; /* of each trial whose experiment does not say; 0: 1 */
 } td_sweep_options;
 
-/* Reads and checks the experiment with the settings of every trial; nothing is written. NULL on failure. */
+/* Reads and checks the experiment with the settings of every trial; nothing is written. NULL on
+ * failure. */
 TD_API td_sweep *td_sweep_create(const char *experiment, const td_sweep_options *options,
                                  td_error *error);
 /* A sweep that was begun: TD_NOT_FOUND when folder is none, TD_BUSY while another process trains it,
@@ -60,12 +61,12 @@ typedef struct td_sweep_facts {
     bool larger;     /* is better */
     int64_t threads; /* of a trial */
 } td_sweep_facts;
-/* Opens the data and builds the model of the first trial. It starts threads, so a program that forks calls it
- * in another process. */
+/* Opens the data and builds the model of the first trial. It starts threads, so a program that
+ * forks calls it in another process. */
 TD_API TD_NODISCARD td_status td_sweep_look(const td_sweep *sweep, td_sweep_facts *facts,
                                             td_error *error);
-/* Creates the folder (OUT/NAME-sweep, or NAME-sweep-2, …) and locks it. facts: td_sweep_look's; NULL: it is
- * called. */
+/* Creates the folder (OUT/NAME-sweep, or NAME-sweep-2, …) and locks it. facts: td_sweep_look's;
+ * NULL: it is called. */
 TD_API TD_NODISCARD td_status td_sweep_begin(td_sweep *sweep, const td_sweep_facts *facts,
                                              td_error *error);
 
@@ -82,12 +83,13 @@ typedef struct td_sweep_task {
 
 /* What is to be trained next. */
 TD_API td_sweep_answer td_sweep_next(td_sweep *sweep, td_sweep_task *task);
-/* Trains in this process, from the trial's last checkpoint on. TD_OK: the epoch is reached, or the trial ended
- * before: stopped early, or diverged (td_sweep_trial says). TD_INTERRUPTED after td_sweep_stop. */
+/* Trains in this process, from the trial's last checkpoint on. TD_OK: the epoch is reached, or
+ * the trial ended before: stopped early, or diverged (td_sweep_trial says). TD_INTERRUPTED after
+ * td_sweep_stop. */
 TD_API TD_NODISCARD td_status td_sweep_train(td_sweep *sweep, const td_sweep_task *task,
                                              td_error *error);
-/* A task that another process was given has ended: its log is read. failed: it is not handed out again by this
- * object. */
+/* A task that another process was given has ended: its log is read. failed: it is not handed out
+ * again by this object. */
 TD_API TD_NODISCARD td_status td_sweep_ended(td_sweep *sweep, size_t trial, bool failed,
                                              td_error *error);
 /* Makes td_sweep_train end after the current step. Safe in signal handlers. */

@@ -67,8 +67,8 @@ TD_API TD_NODISCARD td_status td_tape_gradient(td_tape *tape, td_tensor *source,
                                                td_tensor *const targets[], td_tensor *gradients[],
                                                td_error *error);
 
-/* Called during the backward walk as soon as gradients[index] is complete. It records no operation on the
- * tape. */
+/* Called during the backward walk as soon as gradients[index] is complete. It records no
+ * operation on the tape. */
 typedef void td_gradient_ready(void *user, size_t index, td_tensor *gradient);
 /* The same; calls `ready` for each gradient while it is still in the cache. */
 TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *source,
@@ -77,8 +77,9 @@ TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *
                                                       td_gradient_ready *ready, void *user,
                                                       td_error *error);
 
-/* Like the function above, but returns only the first `kept` gradients. The remaining ones are passed to
- * `ready`; their memory is recycled when it returns, unless a td_tape_view of them is still held. */
+/* Like the function above, but returns only the first `kept` gradients. The remaining ones are
+ * passed to `ready`; their memory is recycled when it returns, unless a td_tape_view of them is
+ * still held. */
 TD_API TD_NODISCARD td_status td_tape_gradient_keep(td_tape *tape, td_tensor *source, size_t kept,
                                                     size_t count, td_tensor *const targets[],
                                                     td_tensor *gradients[],

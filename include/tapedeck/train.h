@@ -75,13 +75,13 @@ typedef struct td_trainer_options {
     void *user;
     double progress_interval; /* seconds between two calls within an epoch; 0: 0.1. The end of an
                                * epoch is always reported */
-    /* Told of what training does not stop for: of the data, of what looks like a mistake, of tracks
+    /* Called with what training does not stop for: of the data, of what looks like a mistake, of tracks
      * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
     void (*remark)(void *user, const char *text);
     const td_train_observer *observer; /* borrowed until td_trainer_destroy; NULL: none */
-    bool
-        read_first; /* td_trainer_create reads all of the data; default: large CSV files and folders
-                      * of images are read on while it trains, and td_trainer_run says what is wrong */
+    /* td_trainer_create reads all of the data; default: large CSV files and folders of images are read
+     * on while it trains, and td_trainer_run reports what is wrong. */
+    bool read_first;
     struct td_group *
         group; /* the processes that train together (group.h), each with a trainer of the same experiment;
                              * borrowed. Rank 0 alone writes the run; td_trainer_folder is NULL elsewhere. NULL: this

@@ -299,7 +299,7 @@ static bool open_converted(tdpy_array *array, PyObject *object) {
     return good;
 }
 
-/* A tensor of PyTorch may be the negative of what its memory says, which DLPack does not tell: then
+/* A tensor of PyTorch may be the negative of what its memory says, which DLPack does not say: then
  * the tensor that has it in memory, else itself. A new reference; NULL with an exception set. */
 static PyObject *resolved(PyObject *object) {
     static PyObject *is_neg;

@@ -47,7 +47,7 @@ bool tdpy_array_as(tdpy_array *array, const char *dtype);
 /* A copy of array on the heap whose view may be kept: its release may be called by any thread, and
  * what it holds is released by tdpy_array_sweep. NULL with an exception set. */
 tdpy_array *tdpy_array_keep(const tdpy_array *array, td_view *view);
-/* Lets go of what threads without the GIL have released. */
+/* Frees what threads without the GIL have released. */
 void tdpy_array_sweep(void);
 
 /* One number: of a float, an int, an array of one element, anything with __float__. False with an

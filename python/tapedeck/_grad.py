@@ -138,42 +138,42 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
 def _of_keras(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str, Any]:
     import keras
 
-    from ._keras import _leaves, _telling
+    from ._keras import _leaves, _observing
 
     layers = _leaves(model)
     if not model.built:
         model(x)
     variables = {f"{name}.{v.name}": v for name, layer in layers.items() for v in layer.trainable_weights}
     loss_of = loss_fn or (lambda truth, prediction: model.compute_loss(x=x, y=truth, y_pred=prediction))
-    return _KERAS[keras.backend.backend()](model, layers, variables, loss_of, keras.ops.convert_to_tensor(x), y, _telling)
+    return _KERAS[keras.backend.backend()](model, layers, variables, loss_of, keras.ops.convert_to_tensor(x), y, _observing)
 
 
-def _keras_tensorflow(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, telling: Any) -> dict[str, Any]:
+def _keras_tensorflow(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, observing: Any) -> dict[str, Any]:
     import tensorflow as tf
 
     outputs: dict[str, Any] = {}
 
-    def tell(name: str, value: Any) -> Any:
+    def observe(name: str, value: Any) -> Any:
         outputs[name] = value
         return value
 
-    with tf.GradientTape() as tape, telling(layers, tell):
+    with tf.GradientTape() as tape, observing(layers, observe):
         loss = tf.reduce_mean(loss_of(y, model(x, training=False)))
     sources = list(outputs.values()) + [v.value for v in variables.values()]
     gradients = tape.gradient(loss, sources)
     return _collected(float(loss), outputs, variables, gradients)
 
 
-def _keras_torch(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, telling: Any) -> dict[str, Any]:
+def _keras_torch(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, observing: Any) -> dict[str, Any]:
     import torch
 
     outputs: dict[str, Any] = {}
 
-    def tell(name: str, value: Any) -> Any:
+    def observe(name: str, value: Any) -> Any:
         outputs[name] = value
         return value
 
-    with torch.enable_grad(), telling(layers, tell):
+    with torch.enable_grad(), observing(layers, observe):
         loss = torch.mean(loss_of(torch.as_tensor(y), model(x, training=False)))
         sources = [value for value in outputs.values()] + [v.value for v in variables.values()]
         wanted = [source for source in sources if source.requires_grad]
@@ -181,7 +181,7 @@ def _keras_torch(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, 
     return _collected(float(loss), outputs, variables, [found.get(id(source)) for source in sources])
 
 
-def _keras_jax(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, telling: Any) -> dict[str, Any]:
+def _keras_jax(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y: Any, observing: Any) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
@@ -190,15 +190,15 @@ def _keras_jax(model: Any, layers: Any, variables: Any, loss_of: Any, x: Any, y:
     others = [v.value for v in model.non_trainable_variables]
 
     def loss_with(both: Any) -> Any:
-        told: dict[str, Any] = {}
+        observed: dict[str, Any] = {}
 
-        def tell(name: str, value: Any) -> Any:
-            told[name] = value
+        def observe(name: str, value: Any) -> Any:
+            observed[name] = value
             return value + both[1][name] if name in both[1] else value
 
-        with telling(layers, tell):
+        with observing(layers, observe):
             prediction, _ = model.stateless_call(both[0], others, x, training=False)
-        return jnp.mean(loss_of(y, prediction)), told
+        return jnp.mean(loss_of(y, prediction)), observed
 
     shapes = jax.eval_shape(lambda w: loss_with((w, {}))[1], weights)
     taps = {name: jnp.zeros(s.shape, s.dtype) for name, s in shapes.items()}

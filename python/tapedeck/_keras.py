@@ -16,7 +16,7 @@ import keras
 from ._groups import default_tracks, sinks_of
 from ._guard import guarded
 from ._keras_loop import KerasLoop
-from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _telling
+from ._keras_signals import BACKEND, Signals, leaves as _leaves, observing as _observing
 from ._keras_steps import STEPS
 from ._options import DeckOptions, TrackOptions
 from .deck import Deck, leaves_no_folder
@@ -24,7 +24,7 @@ from .deck import Deck, leaves_no_folder
 if TYPE_CHECKING:
     from typing import Unpack  # of Python 3.11
 
-__all__ = ["Recorder", "tape", "_leaves", "_telling"]
+__all__ = ["Recorder", "tape", "_leaves", "_observing"]
 _SCHEDULES = ("every", "log_freq", "every_epochs", "at")
 
 

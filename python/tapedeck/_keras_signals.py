@@ -243,22 +243,22 @@ class Signals:
 
 
 @contextlib.contextmanager
-def telling(layers: dict[str, Any], tell: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Within it layers report their outputs; what `tell` returns replaces the output."""
+def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any]) -> Iterator[None]:
+    """Within it layers report their outputs; what `observe` returns replaces the output."""
     calls: dict[str, int] = {}
 
     def wrap(name: str, layer: Any) -> Callable:
         call = layer.call
 
-        def told(*arguments: Any, **options: Any) -> Any:
+        def observed(*arguments: Any, **options: Any) -> Any:
             output = call(*arguments, **options)
             if in_symbolic_scope():  # Keras finds out shapes, of a layer that is being built
                 return output
             count = calls[name] = calls.get(name, -1) + 1
             label = f"{name}@{count}" if count else name
-            return _each(output, label, tell)
+            return _each(output, label, observe)
 
-        return told
+        return observed
 
     for name, layer in layers.items():
         object.__setattr__(layer, "call", wrap(name, layer))
@@ -269,14 +269,14 @@ def telling(layers: dict[str, Any], tell: Callable[[str, Any], Any]) -> Iterator
             object.__delattr__(layer, "call")
 
 
-def _each(output: Any, label: str, tell: Callable[[str, Any], Any]) -> Any:
-    """A nested output with each of its tensors replaced by what `tell` returns."""
+def _each(output: Any, label: str, observe: Callable[[str, Any], Any]) -> Any:
+    """A nested output with each of its tensors replaced by what `observe` returns."""
     if isinstance(output, dict):
-        return type(output)((key, _each(part, f"{label}.{key}", tell)) for key, part in output.items())
+        return type(output)((key, _each(part, f"{label}.{key}", observe)) for key, part in output.items())
     if isinstance(output, (list, tuple)):
-        parts = [_each(part, f"{label}.{i}", tell) for i, part in enumerate(output)]
+        parts = [_each(part, f"{label}.{i}", observe) for i, part in enumerate(output)]
         return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
-    return tell(label, output) if _is_float(output) else output
+    return observe(label, output) if _is_float(output) else output
 
 
 def _is_float(value: Any) -> bool:

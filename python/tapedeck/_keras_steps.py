@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import numpy
 
-from ._keras_signals import Scaling, Signals, telling
+from ._keras_signals import Scaling, Signals, observing
 
 
 class Step:
@@ -119,7 +119,7 @@ class TensorFlowStep(Step):
                 return plain(tape, target, sources, *arguments, **options)
             return capture.gradient(plain, tape, target, sources, *arguments, **options)
 
-        with capture.scaling, telling(self.layers, capture.tell):
+        with capture.scaling, observing(self.layers, capture.observe):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
@@ -180,7 +180,7 @@ class Capture:
         self.values: dict[str, Any] = {}  # by signal
         self.scaling = Scaling(optimizer)
 
-    def tell(self, name: str, value: Any) -> Any:
+    def observe(self, name: str, value: Any) -> Any:
         if self.graph is not None and value.graph is not self.graph:
             self.signals.cannot(f"{name}.output", "the layer is called within a loop or a condition of the graph")
         else:
@@ -256,22 +256,22 @@ class JaxStep(Step):
             def differentiated(first: Any, *rest: Any, **more: Any) -> Any:
                 shapes: dict[str, Any] = {}
 
-                def look(name: str, value: Any) -> Any:
+                def keep_shape(name: str, value: Any) -> Any:
                     shapes[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
                     return value
 
-                with telling(self.layers, look):
+                with observing(self.layers, keep_shape):
                     jax.eval_shape(lambda a: function(a, *rest, **more), first)
                 taps = {name: jax.numpy.zeros(s.shape, s.dtype) for name, s in shapes.items()}
 
                 def tapped(both: Any, *rest: Any, **more: Any) -> Any:
                     outputs: dict[str, Any] = {}
 
-                    def tell(name: str, value: Any) -> Any:
+                    def observe(name: str, value: Any) -> Any:
                         outputs[name] = value
                         return self.tap(value, both[1][name]) if name in both[1] else value
 
-                    with telling(self.layers, tell), Scaling(self.model.optimizer) as scaling:
+                    with observing(self.layers, observe), Scaling(self.model.optimizer) as scaling:
                         result = function(both[0], *rest, **more)
                     value, aux = result if has_aux else (result, None)
                     scaled = scaling.scaled is value
@@ -375,7 +375,7 @@ class TorchStep(Step):
             except Exception as error:
                 signals.cannot(name, error)
 
-        def tell(name: str, value: Any) -> Any:
+        def observe(name: str, value: Any) -> Any:
             signals.record(f"{name}.output", value.detach())
             if value.requires_grad:
                 value.register_hook(lambda error: keep(f"{name}.error", error))
@@ -390,7 +390,7 @@ class TorchStep(Step):
         before = signals.values_before(self.value_of)
         object.__setattr__(model, "_compute_loss", compute_loss)
         try:
-            with telling(self.layers, tell), Scaling(model.optimizer) as scaling:
+            with observing(self.layers, observe), Scaling(model.optimizer) as scaling:
                 logs = model.train_step(data[0])
         finally:
             object.__delattr__(model, "_compute_loss")

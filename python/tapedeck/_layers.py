@@ -141,7 +141,7 @@ class Layer:
                 return
         if watcher.forgot:
             watcher.forgot = False
-            watcher._remember(watcher.parameters)
+            watcher.remember(watcher.parameters)
         if self.serial != watcher.serial:
             self.serial = watcher.serial
             self.calls = self.repeats = 0

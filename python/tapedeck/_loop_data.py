@@ -87,7 +87,7 @@ def digests(examples: Any) -> list[int]:
 
 
 class Predictions:
-    """Counts which class a model says for examples of each class: (label, said)."""
+    """Counts which class a model predicts for examples of each class: (label, predicted)."""
 
     def __init__(self) -> None:
         self.counts: numpy.ndarray | None = None

@@ -28,7 +28,7 @@ _LINEAR_STEPS = _VIEWS | {"NativeDropoutBackward", "NativeBatchNormBackward", "C
 
 
 def kind_of(node: Any) -> str:
-    """NllLossBackward of NllLossBackward0: the number tells variants of one function apart."""
+    """NllLossBackward of NllLossBackward0: the number distinguishes variants of one function."""
     return type(node).__name__.rstrip("0123456789")
 
 

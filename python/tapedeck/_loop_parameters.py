@@ -32,6 +32,7 @@ class Parameters:
         self.samples: list[tuple[str, torch.Tensor, float]] = []  # before an update: name, elements, learning rate
         self.probes: list[tuple[torch.nn.Parameter, Any]] = []
         self.cleared: set[int] = set()  # probes that were without gradient since the last update
+        self.kept: set[int] = set()  # and those that had one: under DDP others get one from another process
         self.reached = False  # a gradient that is not 0 got to a probe since the last update
         self.ties = _tied(loop.model)
         self.copies = _copied(loop.model)
@@ -71,6 +72,8 @@ class Parameters:
             return
         if p.grad is None or not bool(local(p.grad).any()):
             self.cleared.add(id(p))
+        else:
+            self.kept.add(id(p))
         self.reached = self.reached or bool(local(gradient).any())
 
     def before_update(self, optimizer: Any) -> None:
@@ -113,10 +116,11 @@ class Parameters:
             loop.count("cleared")
         if loop.updates > 1 and self.reached:
             ours = {id(p) for p in mine}
-            kept = [p for p, _ in self.probes if id(p) in ours and p.grad is not None and id(p) not in self.cleared]
+            kept = [p for p, _ in self.probes if id(p) in ours and p.grad is not None and id(p) in self.kept - self.cleared]
             if any(bool(local(p.grad).any()) for p in kept):
                 loop.count("added_up")
         self.cleared -= {id(p) for p in mine}
+        self.kept -= {id(p) for p in mine}
         self.reached = False
 
     def write(self) -> None:

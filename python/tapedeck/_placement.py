@@ -72,7 +72,7 @@ class Activations:
         mesh = _largest_mesh(model)
         self.parted = mesh is not None and mesh.ndim > _data_dimensions(model)
         self.mesh = _root(mesh) if self.parted else None
-        self.whole = self.mesh is not None and self.mesh.size() == world  # otherwise there are dimensions nobody told us of
+        self.whole = self.mesh is not None and self.mesh.size() == world  # otherwise there are dimensions that are not known here
 
     def placement_of(self, tensor: Any) -> str | None:
         """None: part of the batch."""

@@ -64,7 +64,7 @@ class Waiting:
         """Whether names that are logged for a step (0: the open one) begin another than the one that waits."""
         if step and (self.last or not is_trained):
             return self.last != step
-        return not self._values.get(self.last, {}).keys().isdisjoint(names)  # a value is not replaced without a word
+        return not self._values.get(self.last, {}).keys().isdisjoint(names)  # a value is never replaced silently
 
     def add(self, step: int, values: dict[str, list[tuple[str, str, Any]]]) -> None:
         self._values.setdefault(step, {}).update(values)

@@ -41,10 +41,10 @@ class Parameter:
     """A parameter, or a half of a complex one."""
 
     __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before", "layer", "parameter", "order",
-                 "placement")
+                 "placement", "part")
 
     def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any, layer: str,
-                 parameter: str, order: int, placement: str | None) -> None:
+                 parameter: str, order: int, placement: str | None, part: Any = None) -> None:
         self.tensor = tensor
         self.pick = pick
         self.name = name
@@ -54,6 +54,15 @@ class Parameter:
         self.layer, self.parameter, self.order, self.placement = layer, parameter, order, placement
         self.is_plain = pick is None and type(tensor) in PLAIN and tensor.dtype in _COMMON
         self.before: torch.Tensor | None = None
+        self.part = part  # what is here of it, where that is elsewhere than in the tensor
+
+    @property
+    def now(self) -> torch.Tensor:
+        return self.tensor if self.part is None else self.part.value()
+
+    @property
+    def gradient_now(self) -> torch.Tensor | None:
+        return self.tensor.grad if self.part is None else self.part.gradient()
 
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         tensor = _tensors.readable(tensor)
@@ -159,8 +168,11 @@ class Updates:
         self.state = OptimizerState(watcher, optimizer)
         self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
 
+    def groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
+
     def parameters(self) -> list[Parameter]:
-        groups = self.optimizer.param_groups
+        groups = self.groups()
         size = sum(len(group["params"]) for group in groups)
         if size != self.size:
             self.size = size
@@ -171,7 +183,7 @@ class Updates:
 
     def rates(self) -> list[str]:
         """The names of the groups' learning rates."""
-        while len(self.names) < len(self.optimizer.param_groups):
+        while len(self.names) < len(self.groups()):
             number = len(self.names)
             word = f"_{self.word}" if isinstance(self.word, str) else ""
             number += 0 if word else self.word

@@ -14,7 +14,7 @@ import numpy
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from ._keras_signals import Signals, telling
+from ._keras_signals import Signals, observing
 from ._keras_steps import Capture
 from .deck import Deck
 
@@ -86,7 +86,7 @@ class Tape(tf.GradientTape):
         super().__enter__()
         self._contexts.enter_context(self._capture.scaling)
         if self._records:
-            self._contexts.enter_context(telling(self._signals.layers, self._capture.tell))
+            self._contexts.enter_context(observing(self._signals.layers, self._capture.observe))
         return self
 
     def __exit__(self, *error: Any) -> None:

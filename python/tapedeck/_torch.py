@@ -16,6 +16,7 @@ from ._options import DeckOptions
 from ._placement import mesh_of
 from ._steps import optimizers_of
 from ._watcher import Watcher
+from ._zero import owner_of
 from .deck import Deck, leaves_no_folder
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def watch(
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
     watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world, local,
-                      functions)
+                      functions, owner_of(bare(model), optimizer))
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)

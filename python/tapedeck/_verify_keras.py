@@ -11,7 +11,7 @@ import keras
 import numpy
 
 from ._keep_keras import _variables
-from ._keras_signals import BACKEND, telling
+from ._keras_signals import BACKEND, observing
 from .deck import RecordingWarning
 
 
@@ -106,12 +106,12 @@ class KerasVerifier:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data[0] if BACKEND == "torch" else data)
         runs: list[list[tuple[str, bytes]]] = [[], []]
         for outputs in runs:
-            def tell(name: str, value: Any, outputs: list[tuple[str, bytes]] = outputs) -> Any:
+            def observe(name: str, value: Any, outputs: list[tuple[str, bytes]] = outputs) -> Any:
                 outputs.append((name, _value(value.detach() if BACKEND == "torch" else value).tobytes()))
                 return value
 
             try:
-                with telling(self.layers(), tell):
+                with observing(self.layers(), observe):
                     self.model(x, training=True)
             finally:
                 self._restore(before)

@@ -26,6 +26,7 @@ from ._steps import Clock, Parameter, Updates, stance
 from ._torch_attention import Attention
 from ._torch_functions import Functions
 from ._torch_rows import LossRows
+from ._zero import ZeroUpdates, is_split, parts_of
 from .deck import Deck
 
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
@@ -35,7 +36,7 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool, world: int, local: bool, functions: bool = False) -> None:
+                 loop_checks: bool, world: int, local: bool, functions: bool = False, zero: Any = None) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -64,20 +65,25 @@ class Watcher(Recording):
         self.local: list[tuple[torch.Tensor, Any]] = []  # parameters, and the signals of their local gradients
         self.since = 0.0  # when the update before was done; 0: not known
         self.network: Network | None = Network()  # until it is noted
+        self.zero = zero  # DeepSpeed's optimizer, where that is known
+        self.is_split = any(is_split(p) for p in self.model.parameters())
+        self.parts = parts_of(self.model, optimizers)
         self._declare()
         if self.times:
             self.declare(f"{prefix}local_seconds", placement="batch")
         if local:
             self._declare_local()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
-            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
+            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules()) or self.is_split
         self.clock = next((part for part in deck._parts if isinstance(part, Clock)), None)
         if self.clock is None:
             self.clock = Clock(deck)
             deck._parts.append(self.clock)
         self.scaler = ModelScaler(scaler)
-        self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix) if loop_checks else None
-        self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
+        self.loop: Loop | None = None
+        if loop_checks and not self.is_split:  # ZeRO's parameters have no gradients, its optimizer none of the parameters
+            self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix)
+        self.optimizers = [(ZeroUpdates if self.parts else Updates)(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
         self.derived = [LossRows(self), Attention(self)]
         self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
@@ -100,12 +106,14 @@ class Watcher(Recording):
         layer, _, parameter = name.rpartition(".")
         if layer + "." == self.prefix or not layer:
             layer = self.prefix + "model" if len(self.layers) == 1 else layer
-        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0), "placement": placement_of(tensor)}
+        split = id(tensor) in self.parts
+        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0),
+                  "placement": "shard:0" if split else placement_of(tensor)}
         self.parameters.append(Parameter(
             tensor, pick, name,
             self.declare(name, kind="parameter", **common),
             self.declare(f"{name}.gradient", kind="gradient", **common),
-            self.declare(f"{name}.update", kind="update", **common), **common,
+            self.declare(f"{name}.update", kind="update", **common), **common, part=self.parts.get(id(tensor)),
         ))
 
     def _declare_local(self) -> None:
@@ -121,12 +129,14 @@ class Watcher(Recording):
         tensors = [p.tensor for p in self.parameters]
         self.note("framework", f"torch {torch.__version__}")
         self.guard("model", lambda: self.note("model", repr(self.model)[:20000]))
-        self.note("parameters", sum(p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
+        self.note("parameters", sum(getattr(p, "ds_numel", None) or p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
         if world > 1:
             if not self.owns_deck:
                 self.note("rank", rank)
                 self.note("world_size", world)
             self.note("replicas", not self.sharded)
+        if self.is_split and not self.optimizers:
+            self.warn_once("zero", "parameters, gradients and updates of DeepSpeed's ZeRO are recorded with optimizer=engine.optimizer")
         if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
             self.warn_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
                            "not recorded")
@@ -137,7 +147,7 @@ class Watcher(Recording):
             self.note("frozen_parameters", ",".join(frozen))
         if self.optimizers:
             self.note("optimizer", "\n".join(repr(each.optimizer) for each in self.optimizers))
-            inside = {id(p) for each in self.optimizers for group in each.optimizer.param_groups for p in group["params"]}
+            inside = {id(p) for each in self.optimizers for group in each.groups() for p in group["params"]} | set(self.parts)
             outside = [p.name for p in self.parameters if id(p.tensor) not in inside]
             if outside:
                 self.note("parameters_without_optimizer", ",".join(outside))
@@ -258,7 +268,7 @@ class Watcher(Recording):
         if task != self.task:
             self.task = task
             self.task_counts = self._is_loss_pass()
-            self.loss_scale = self.scaler.scale()
+            self.loss_scale = self.scaler.scale() if self.zero is None else float(self.zero.loss_scale)
         return self.task_counts
 
     def _is_loss_pass(self) -> bool:
@@ -280,32 +290,32 @@ class Watcher(Recording):
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def _remember(self, parameters: list[Parameter], updates: Updates | None = None) -> None:
+    def remember(self, parameters: list[Parameter], updates: Updates | None = None) -> None:
         ratios = updates.state.wanted_ratios() if updates is not None else set()
         wanted = [p for p in parameters if (p.update.wants() or id(p) in ratios) and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
         if wanted:
             with torch.no_grad():
-                copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
+                copies = _clone([p.now if p.is_plain else p.read(p.now) for p in wanted])
             for p, copy in zip(wanted, copies):
                 p.before = copy
 
     def put_gradients(self, parameters: list[Parameter]) -> None:
         self.put_all([p.gradient for p in parameters],
                       [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
-                       for p in parameters for g in (p.tensor.grad,)])
+                       for p in parameters for g in (p.gradient_now,)])
 
     def _put_values(self, parameters: list[Parameter]) -> None:
         self.put_all([p.value for p in parameters],
-                      [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
+                      [p.now if p.is_plain else p.read_wanted(p.value, p.now) for p in parameters])
 
-    def _put_parameters(self, parameters: list[Parameter]) -> dict[int, torch.Tensor]:
+    def put_parameters(self, parameters: list[Parameter]) -> dict[int, torch.Tensor]:
         """Returns the updates that were computed, by the parameter's id."""
         found: dict[int, torch.Tensor] = {}
         self._put_values(parameters)
         changed = [p for p in parameters if p.before is not None]
         if changed:
             with torch.no_grad():
-                updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
+                updates = torch._foreach_sub([p.now if p.is_plain else p.read(p.now) for p in changed],
                                              [p.before for p in changed])
             self.put_all([p.update for p in changed], list(updates))
             found = {id(p): update for p, update in zip(changed, updates)}
@@ -326,7 +336,7 @@ class Watcher(Recording):
                 self.warn_once("several_updates", "an optimizer stepped several times in a step: gradients, updates and "
                                "weights are those of its first; deck.step() after each records them all")
         scalar = self.deck._native.scalar
-        for name, group in zip(updates.rates(), updates.optimizer.param_groups):
+        for name, group in zip(updates.rates(), updates.groups()):
             scalar(name, group["lr"])
         updates.records = id(updates) not in clock.stepped and self.is_due
         if updates.records:
@@ -337,13 +347,13 @@ class Watcher(Recording):
             self.scalar("micro_batches", float(self.passes))
             if self.scale.wants() and self.scaler.find() is not None:
                 self.scalar("loss_scale", self.scaler.scale())
-            self._remember(updates.parameters(), updates)
+            self.remember(updates.parameters(), updates)
 
     def after_update(self, updates: Updates) -> None:
         clock = self.clock
         self.scaler.settle()
         if updates.records:
-            found = self._put_parameters(updates.parameters())
+            found = self.put_parameters(updates.parameters())
             self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
@@ -373,7 +383,7 @@ class Watcher(Recording):
         if not self.optimizers:
             if self.handles:
                 self.put_gradients(self.parameters)
-                self._put_parameters(self.parameters)
+                self.put_parameters(self.parameters)
                 self.forgot = False
         elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
             self.skipped += 1

@@ -81,7 +81,7 @@ class Deck:
         history: bytes that tracks with ``when`` and ``history`` may keep back (64 MiB).
         overhead: the deck's share of the time of a step that it keeps to, 0.05 is 5 %.
         seed: of random samples.
-        metrics: record every number that `log` is given, every so many steps (0: only what tracks name).
+        metrics: record every number that `log` is given, once in this many steps (0: only what tracks name).
         exact_folder: fail when the folder exists.
         resume: go on with the run in ``folder``: ``True`` (or ``"allow"``) after its last step, or begin one where
             there is none; ``"must"`` the same, and an error where there is none; a number: after that step.
@@ -208,13 +208,13 @@ class Deck:
             what: names and globs (``* ? [a-z]``), a list or separated by commas.
             every: steps; ``"2 epochs"`` is ``every_epochs=2``. Without a schedule: every step.
             log_freq: another word for ``every``.
-            every_epochs: in the last step of every so many epochs.
+            every_epochs: in the last step of every N-th epoch.
             at: in these steps.
             start, end: only from, only up to and including this step.
-            sample: so many random rows of an array instead of all.
+            sample: this many random rows of an array instead of all.
             when: only when this holds at the end of a step: ``loss > 1.0``, ``hidden.error.norm < 1e-6``,
                 ``nan(*) > 0``; see docs/recording.md.
-            history: with ``when``, also the steps up to so many before it.
+            history: with ``when``, also this many steps before it.
             form: ``tensor rows long units stats histogram image scalar hash``; each sink has its own default.
             to: ``csv npy tensorboard png print sqlite``; by default csv. run.db has an index of everything.
         """
@@ -233,8 +233,9 @@ class Deck:
         return self
 
     def alert(self, when: str | None = None, *, run: Sequence[str] | None = None, webhook: str | None = None) -> "Deck":
-        """Tells somebody, once, when a condition holds for the first time; without a condition, of each cause that `tell` is
-        given. The writer thread does it, and nothing waits for it; what fails is reported by `flush` and `finish`.
+        """Notifies somebody, once, when a condition holds for the first time; without a condition, of each cause that
+        `raise_alert` is given. The writer thread does it, and nothing waits for it; what fails is reported by `flush` and
+        `finish`.
 
         >>> deck.alert("nan(*) > 0 or loss > 10", run=["mail", "-s", "look at this run", "me@example.org"])
         >>> deck.alert(webhook="$ALERTS")     # doctest: +SKIP
@@ -254,15 +255,15 @@ class Deck:
                 part.after_track()
         return self
 
-    def tell(self, cause: str, text: str = "") -> None:
-        """Tells all alerts without a condition, once for each cause, and makes it an event of the run.
+    def raise_alert(self, cause: str, text: str = "") -> None:
+        """Notifies all alerts without a condition, once for each cause, and makes it an event of the run.
 
-        >>> deck.tell("diverged", "the loss is 12 at step 300")
+        >>> deck.raise_alert("diverged", "the loss is 12 at step 300")
         """
         self._native.raise_alert(cause, text)
 
     def _prepare(self) -> None:
-        """What a deck without tracks records; said as late as possible."""
+        """Sets what a deck without tracks records, as late as possible."""
         self._begun = True
         if not self._tracked:
             self.track("*", form="tensor,stats", to="npy,sqlite")

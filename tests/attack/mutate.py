@@ -150,7 +150,7 @@ def archive(*inner):
             files[which] = (random.choice(TEXTS) + name, content, random.choice([0, 8]))
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as after, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # names that are there twice are meant
+            warnings.simplefilter("ignore")  # names that are there twice are intended
             for name, content, packing in files:
                 try:
                     after.writestr(name.encode("utf-8", "replace").decode(), content, packing)

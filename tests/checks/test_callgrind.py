@@ -4,7 +4,7 @@ no more than 3 % more or fewer instructions than tests/checks/instructions.json 
     TD_BUILD=build TD_SOURCE=. python3 tests/checks/test_callgrind.py --update     writes that file
 
 Counted by callgrind on the portable kernels, which every machine has. Another compiler makes other
-instructions: figures are compared where it is the one they were made with, and it is said where not.
+instructions: figures are compared where it is the one they were made with; where it is not, that is printed.
 """
 import json
 import os
@@ -63,7 +63,7 @@ def main():
         print(f"{'ok' if good else 'not ok'} {what}: {counted[what]} instructions, {ratio:.3f} of the figure")
         wrong += [] if good else [what]
     if wrong:
-        sys.exit(f"{', '.join(wrong)}: if that is meant, `python3 tests/checks/test_callgrind.py --update` "
+        sys.exit(f"{', '.join(wrong)}: if that is intended, `python3 tests/checks/test_callgrind.py --update` "
                  "(TD_BUILD and TD_SOURCE set) writes new figures")
 
 

@@ -1,4 +1,5 @@
-# Each public header compiles alone, as strict C17 and as C++17, without a warning.
+# Each public header compiles alone, as strict C17 and as C++17, without a warning; and the program in the
+# comment of tapedeck.h does what it says.
 set -eu
 result=0
 for header in "$TD_SOURCE"/include/tapedeck/*.h; do
@@ -15,4 +16,18 @@ for header in "$TD_SOURCE"/include/tapedeck/*.h; do
         }
     done
 done
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+sed -n '/^ \*     #include/,/^ \*     }$/s/^ \*     \{0,1\}//p' "$TD_SOURCE/include/tapedeck/tapedeck.h" >"$scratch/xor.c"
+"$CC" -std=c17 -Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE} -I"$TD_SOURCE/include" -o "$scratch/xor" "$scratch/xor.c" \
+    -L"$TD_BUILD" -ltapedeck -Wl,-rpath,"$TD_BUILD"
+printed=$(cd "$scratch" && ./xor)
+case $printed in
+"loss 0.00"*) test -s "$scratch/runs/xor/metrics.csv" ;;
+*)
+    echo "the program in tapedeck.h prints: $printed"
+    result=1
+    ;;
+esac
 exit $result

@@ -2,7 +2,7 @@
 # ask the kind and name none. Making a layer of a kind is not asking about it.
 set -eu
 cd "$TD_SOURCE"
-members=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X(\([A-Z0-9_]*\), *[a-z0-9_]*, *"[A-Za-z0-9]*").*/\1/p' include/tapedeck/*.h)
+members=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X(\([A-Z0-9_]*\), .*/\1/p' include/tapedeck/layers.h)
 test "$(echo "$members" | wc -l)" -gt 50 || {
     echo "the list of kinds was not found in include/tapedeck"
     exit 1
@@ -14,14 +14,13 @@ if grep -rnwE "TD_LAYER_($names)" --include='*.[ch]' src cli | grep -v '^src/eng
     exit 1
 fi
 
-# Each kind of the list has its struct of options and its way to be added; the preprocessor cannot make macros.
-joined=$(sed -e ':a' -e '/\\$/{N;s/ *\\\n */ /;ba' -e '}' include/tapedeck/network.h)
-missing=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X(\([A-Z0-9_]*\), *\([a-z0-9_]*\), *"[A-Za-z0-9]*").*/\1 \2/p' include/tapedeck/*.h |
-    while read -r kind name; do
-        echo "$joined" | grep -q "define td_add_$name(\.\.\.) TD_ADD_LAYER($kind, $name, __VA_ARGS__)" || echo "td_add_$name"
-        grep -qw "td_${name}_layer" include/tapedeck/layers.h || echo "td_${name}_layer"
+# Each kind of the list has its macro that adds it; the preprocessor cannot make macros.
+missing=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' include/tapedeck/layers.h |
+    while read -r name; do
+        grep -q "define td_add_$name(\.\.\.) TD_ADD_LAYER($name, __VA_ARGS__)" include/tapedeck/network.h ||
+            echo "td_add_$name"
     done)
 test -z "$missing" || {
-    echo "kinds of TD_LAYER_LIST lack: $missing"
+    echo "network.h lacks: $missing"
     exit 1
 }

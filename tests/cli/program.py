@@ -107,7 +107,7 @@ class Case(unittest.TestCase):
         return done
 
     def terminal(self, *arguments, columns=100, **variables):
-        """What a terminal of so many columns gets."""
+        """What a terminal of `columns` columns gets."""
         environment = dict(self.environment(), TERM="xterm-256color", **variables)
         if variables.get("NO_COLOR") == "":
             del environment["NO_COLOR"]

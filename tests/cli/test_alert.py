@@ -1,4 +1,4 @@
-"""alert: in experiments: programs and webhooks are told once, and what fails is reported."""
+"""alert: in experiments: programs and webhooks are notified once, and what fails is reported."""
 import http.server
 import json
 import sqlite3

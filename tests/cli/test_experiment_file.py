@@ -1,4 +1,4 @@
-"""What is wrong with an experiment file is said in one go, with file, line, key and a suggestion."""
+"""What is wrong with an experiment file is reported in one go, with file, line, key and a suggestion."""
 import unittest
 
 from program import Case, SMALL

@@ -1,4 +1,4 @@
-"""What is said when a model or an output is not what was expected; outputs to a pipe, pictures in a grid."""
+"""What is reported when a model or an output is not what was expected; outputs to a pipe, pictures in a grid."""
 import os
 import struct
 import unittest

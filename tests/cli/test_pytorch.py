@@ -161,7 +161,7 @@ class PyTorch(Case):
         mixed = self.experiment("cnn").replace(
             "  - batch_normalization: {name: bn2", "  - flatten: {name: raw, from: input}\n"
             "  - concatenate: {from: [flatten, raw]}\n  - batch_normalization: {name: bn2")
-        self.assertIn("whose order PyTorch's file does not tell",
+        self.assertIn("whose order PyTorch's file does not say",
                       self.train(mixed, status=2).stderr)
 
     def test_other_element_types_are_converted(self):

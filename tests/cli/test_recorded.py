@@ -108,7 +108,7 @@ class Sinks(Wide):
         for track, words in (
                 ("form: rows, to: [npy]", ["npy cannot write the form rows", "it writes tensor"]),
                 ("form: [tensor, image], to: [npy]", ["npy cannot write the form image"]),
-                ("form: tensor", ["none of the standard sinks", "npy"]),
+                ("form: tensor", ["none of the default sinks", "npy"]),
                 ("to: [cvs]", ["cvs", "csv"])):
             text = WIDE + f"record:\n  - {{what: d.output, {track}}}\n"
             for dry in ([], ["--dry-run"]):

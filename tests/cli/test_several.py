@@ -1,5 +1,5 @@
 """Several inputs and outputs in an experiment: files, arrays and columns by name, losses with weights,
-their signals, predictions, and what is said of names that do not fit. Numbers are numpy's."""
+their signals, predictions, and how names that do not fit are reported. Numbers are numpy's."""
 import csv
 import io
 import unittest

@@ -8,7 +8,7 @@
  *              short    a write is cut to half
  *              EINTR    the call is interrupted, nothing done
  * CRASH_AT     the first call it happens to, from 1
- * CRASH_EVERY  and every so many calls after it (default: only once)
+ * CRASH_EVERY  and every this many calls after it (default: only once)
  * CRASH_LAST   how many calls in a row each time (default 1)
  * CRASH_COUNT  a file that receives the number of calls when the program ends
  *

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """On a network file system (network_files.c: no locks, no shared memory, other machines see changes late and in any
 order): kill -9 at random moments while others read. Every file is then an exact prefix of what was recorded; readers
-always saw a prefix, never waited long, and never called a run crashed while it was recorded. TD_KILLS: how often (40); TD_AT_ONCE: how
-many runs at a time (2)."""
+always saw a prefix, never waited long, and never called a run crashed while it was recorded. TD_KILLS: how often (40), TD_SEED:
+the first one's random numbers (0), TD_AT_ONCE: how many runs at a time (2)."""
 import concurrent.futures
 import json
 import os
@@ -141,12 +141,13 @@ def main():
               file=sys.stderr)
         return 0
     kills = int(os.environ.get("TD_KILLS", 12 if SANITIZED else 40))
+    first = int(os.environ.get("TD_SEED", 0))
     failed = reads = 0
     backing = tempfile.mkdtemp(prefix="tapedeck-network-")
     here, there = Mount(backing, 0), Mount(backing, 200)
     try:
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TD_AT_ONCE", 2))) as pool:
-            waiting = {pool.submit(killed, seed, backing, here.point, there.point): seed for seed in range(kills)}
+            waiting = {pool.submit(killed, seed, backing, here.point, there.point): seed for seed in range(first, first + kills)}
             for done in concurrent.futures.as_completed(waiting):
                 try:
                     reads += done.result()

@@ -10,7 +10,7 @@
 enum {
     CHECKED_ELEMENTS = 200, /* of one input, differentiated one by one; all when there are fewer */
     LARGE = 4000,           /* from this many on, */
-    CHECKED_OF_LARGE = 8,   /* so many: each costs two runs of the reference */
+    CHECKED_OF_LARGE = 8,   /* each costs two runs of the reference */
     DIRECTIONS = 3,         /* in which all elements move together: nothing escapes */
     MAXIMUM_TARGETS = OP_MAX_INPUTS + 1
 };

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import unittest
 
 import tapedeck
@@ -59,13 +60,23 @@ class Wheel(unittest.TestCase):
         try:
             address, token = process.stdout.readline().strip().split("/?token=")
             port = int(address.rsplit(":", 1)[1])
-            for path in ("/", "/api/runs"):
+
+            def ask(path):
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
                 connection.request("GET", path, headers={"Cookie": f"tapedeck-{port}={token}"})
                 answer = connection.getresponse()
                 body = answer.read()
                 self.assertEqual(answer.status, 200, path)
-            self.assertEqual([run["name"] for run in json.loads(body)["runs"]], ["a"])
+                return body
+
+            ask("/")
+            runs = []
+            for _ in range(600):  # it answers while it still reads the folder
+                runs = [run["name"] for run in json.loads(ask("/api/runs"))["runs"]]
+                if runs:
+                    break
+                time.sleep(0.1)
+            self.assertEqual(runs, ["a"])
         finally:
             process.terminate()
             process.stdout.close()

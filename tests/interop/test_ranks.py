@@ -105,8 +105,10 @@ from torch import nn
 kind, out, steps, dies = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
 torch.set_num_threads(1)
+attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 if world > 1:
-    dist.init_process_group("gloo")
+    store = os.environ.get("RENDEZVOUS")
+    dist.init_process_group("gloo", **(dict(init_method=f"file://{store}-{attempt}", rank=rank, world_size=world) if store else {}))
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 if kind == "ddp":
@@ -118,7 +120,6 @@ elif kind == "fsdp":
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 deck = tapedeck.watch(model, out, optimizer=optimizer, every=1, form=["stats", "histogram"]) if out != "-" else None
 generator = torch.Generator().manual_seed(3)
-attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 for i in range(steps):
     x, y = torch.randn(16, 6, generator=generator), torch.randn(16, 3, generator=generator)
     part = slice(rank * 16 // world, (rank + 1) * 16 // world)
@@ -138,6 +139,68 @@ if kind != "fsdp" and rank == 0:
     print(*(float(p.detach().double().sum()).hex() for p in model.parameters()))
 if world > 1:
     dist.destroy_process_group()
+"""
+
+# Several runs in one launch, each with something that only several processes have.
+ODD = """
+import os, sys, warnings, torch, tapedeck
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+out, rank = sys.argv[1], int(os.environ["RANK"])
+torch.set_num_threads(1)
+warnings.simplefilter("error", tapedeck.RecordingWarning)
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.odd = nn.Linear(6, 3), nn.Linear(6, 3), 0
+    def forward(self, x):
+        self.odd = 1 - self.odd
+        return (self.a if (rank + self.odd) % 2 else self.b)(x)
+
+def plain():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+def split(model, **more):
+    for module in (*(m for m in model.modules() if isinstance(m, nn.Linear)), model):
+        fully_shard(module, mesh=mesh, **more)
+    return model
+
+def train(name, model, update=None, size=lambda step: 8, steps=4, dtype=torch.float32, passes=1, optimizer=torch.optim.SGD, spoil=False):
+    optimizer = optimizer(model.parameters(), lr=0.1)
+    with tapedeck.watch(model, f"{out}/{name}", optimizer=optimizer, every=1, form=["stats"]) as deck:
+        for step in range(1, steps + 1):
+            optimizer.zero_grad()
+            for part in range(passes):
+                generator = torch.Generator().manual_seed(100 * step + 10 * part + rank)
+                x, y = (torch.randn(size(step), n, generator=generator).to(dtype) for n in (6, 3))
+                if spoil and step == 3 and rank == 1:
+                    x[2, 1] = float("nan")
+                if passes > 1:
+                    model.require_backward_grad_sync = part + 1 == passes  # as no_sync() does
+                loss = ((model(x) - y) ** 2).mean() / passes
+                loss.backward()
+            total = update(model) if update else None
+            optimizer.step()
+            deck.log(loss=loss, **({} if total is None else {"total": total.full_tensor()}))
+            deck.step()
+
+torch.manual_seed(0)
+DDP = nn.parallel.DistributedDataParallel
+train("unused", DDP(Branches(), find_unused_parameters=True))
+train("nan", DDP(plain()), spoil=True)
+train("accumulated", DDP(plain()), passes=3)
+train("bf16", DDP(plain().bfloat16()), dtype=torch.bfloat16)
+train("clipped", split(plain()), update=lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.01), optimizer=torch.optim.AdamW)
+train("mixed", split(plain(), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)))
+model = DDP(plain())
+with model.join():
+    train("uneven", model, size=lambda step: 5 if rank and step == 2 else 8, steps=4 - 2 * rank)
+dist.destroy_process_group()
 """
 
 
@@ -243,19 +306,44 @@ class Ranks(unittest.TestCase):
                     check(merged, one if way == "tp" else mean, gradients)
 
     def test_lightning_and_accelerate(self):
-        """Lightning starts its processes itself; torchrun those of Accelerate, as `accelerate launch` does."""
-        for name, script, world in (("lightning", LIGHTNING, 1), ("accelerate", ACCELERATE, 2)):
+        """Lightning starts its processes itself, in two ways; torchrun those of Accelerate, as `accelerate launch` does."""
+        for name, script, world in (("lightning", LIGHTNING, 1), ("accelerate", ACCELERATE, 2),
+                                    ("spawned", LIGHTNING.replace('"ddp"', '"ddp_spawn"'), 1)):
             with self.subTest(name):
                 path = self.path(name)
                 self.start(script, path, world=world)
                 run = tapedeck.Run(path)
                 self.assertEqual([(rank["rank"], rank["state"], rank["last_step"]) for rank in run.ranks],
                                  [(0, "finished", 4), (1, "finished", 4)])
-                layer, owner = ("layer", "layer.") if name == "lightning" else ("model", "")
+                layer, owner = ("layer", "layer.") if script != ACCELERATE else ("model", "")
                 self.assertEqual(self.rows(path, f"select count from stats where signal='{layer}.output' and step=2"), [["16"]])
                 self.assertEqual(self.rows(path, f"select count from stats where signal='{owner}weight.gradient' and step=2"), [["8"]])
                 sampled = self.rows(path, "select count(*) from spread where signal='loss' and ranks=2")
                 self.assertEqual(sampled, [["4"]])
+
+    def test_what_only_several_processes_have(self):
+        """Layers that one rank does not use, NaN on one rank first, accumulation, half precision, clipping of shards, batches of
+        different sizes and ranks that end early; seven runs of one launch."""
+        self.start(ODD, self.path("odd"), world=2)
+        self.assertEqual(len(os.listdir(self.path("odd"))), 7)
+
+        def counts(name, signal):
+            return self.rows(self.path(f"odd/{name}"), f"select count from stats where signal='{signal}' order by step")
+
+        for name in os.listdir(self.path("odd")):
+            if name != "unused":
+                first = [["48"]] * 4
+                self.assertEqual([counts(name, "0.weight"), counts(name, "0.weight.gradient")], [first, first], name)
+            done = subprocess.run([os.environ["TAPEDECK"], "diagnose", self.path(f"odd/{name}")], capture_output=True, text=True)
+            self.assertEqual(done.returncode, name == "nan", done.stdout)
+        self.assertEqual([counts("unused", f"{branch}.{part}") for branch in "ab" for part in ("output", "weight.gradient")],
+                         [[["24"]] * 4, [["18"]] * 4] * 2)
+        self.assertEqual(counts("uneven", "2.output"), [["48"], ["39"], ["24"], ["24"]])
+        self.assertEqual(counts("accumulated", "2.output"), [["48"]] * 4)  # of the first of three batches
+        norms = self.rows(self.path("odd/clipped"), "select sum(norm * norm) from stats where signal like '%.gradient' group by step")
+        np.testing.assert_allclose([float(row[0]) ** 0.5 for row in norms], [0.01] * 4, rtol=1e-4)
+        done = subprocess.run([os.environ["TAPEDECK"], "diagnose", self.path("odd/nan")], capture_output=True, text=True)
+        self.assertRegex(done.stdout, "(?s)NaN in the inputs.*row 3 of its batch.*not finite on rank 1 first, in step 3")
 
     def test_watching_changes_no_weight(self):
         self.assertEqual(self.train("ddp", self.path("a"), world=2), self.train("ddp", "-", world=2))
@@ -266,6 +354,31 @@ class Ranks(unittest.TestCase):
         done = subprocess.run([os.environ["TAPEDECK"], "show", path], capture_output=True, text=True)
         self.assertIn("rank 1 ended without closing its run: its last recorded step is 3", done.stderr + done.stdout)
         self.assertGreaterEqual(len(tapedeck.Run(path)["loss"].values), 3)
+
+    def test_torchrun_restarts(self):
+        """Its agent ends all workers when one dies, and starts them again. (They meet by a file: in the agent's store gloo finds
+        addresses of the attempt before and may wait for them, with or without a recorder.)"""
+        path = self.path("elastic")
+        done = subprocess.run([sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+                               "--max-restarts=1", self.script, "ddp", path, "6", "3"], timeout=600,
+                              env=dict(os.environ, OMP_NUM_THREADS="1", RENDEZVOUS=self.path("meet")), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        run = tapedeck.Run(path)
+        self.assertEqual([(rank["rank"], rank["attempt"]) for rank in run.ranks], [(0, 1), (1, 1), (0, 2), (1, 2)])
+        self.assertEqual([rank["state"] for rank in run.ranks][1:], ["crashed", "finished", "finished"])
+        self.assertEqual((run.state, run["loss"].steps.tolist()), ("finished", [1, 2, 3, 4, 5, 6]))
+
+    def test_another_number_of_ranks(self):
+        """Of the steps that a second, smaller attempt repeats, its own ranks count."""
+        path = self.path("shrunk")
+        for attempt, (world, steps) in enumerate(((3, 4), (2, 6))):
+            workers = [subprocess.Popen([sys.executable, "-W", "ignore", self.script, "ddp", path, str(steps), "0"], env=dict(
+                os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + (os.getpid() + 7 + attempt) % 20000),
+                WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), RANK=str(rank), LOCAL_RANK=str(rank), TORCHELASTIC_RUN_ID="job",
+                TORCHELASTIC_RESTART_COUNT=str(attempt)), stdout=subprocess.DEVNULL) for rank in range(world)]
+            self.assertEqual([worker.wait(120) for worker in workers], [0] * world)
+        self.assertEqual(self.rows(path, "select count from stats where signal='0.output' order by step"), [["128"]] * 6)
+        self.assertEqual(self.rows(path, "select ranks from spread where signal='loss' order by step"), [["2"]] * 6)
 
     def test_a_restart_is_the_next_attempt(self):
         """As torchrun's agent starts workers again: the same launch, another restart count, port and rendezvous."""

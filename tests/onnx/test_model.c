@@ -120,7 +120,7 @@ static void copy_output(void *user, size_t layer, td_layer_signal signal, td_ten
     }
 }
 
-/* A watcher is told of every layer, whatever the tape is for. */
+/* A watcher is called for every layer, whatever the tape is for. */
 static void watched_layers_put_out_what_they_do_alone(void **state) {
     (void)state;
     static const char *const watched[] = {"steps_17", "steps_text_17", "residual_11"};

@@ -1,4 +1,4 @@
-"""Deck.alert and Deck.tell: programs and webhooks are told once; what is wrong is said."""
+"""Deck.alert and Deck.raise_alert: programs and webhooks are notified once; what is wrong is reported."""
 
 import http.server
 import json
@@ -57,8 +57,8 @@ class Alerts(unittest.TestCase):
             deck.alert(run=self.program, webhook=f"http://127.0.0.1:{server.server_port}/")
             deck.log(loss=1.0)
             deck.step()
-            deck.tell("diverged", "the loss is 1")
-            deck.tell("diverged", "again")
+            deck.raise_alert("diverged", "the loss is 1")
+            deck.raise_alert("diverged", "again")
         self.assertEqual([(line["cause"], line["message"]) for line in self.lines()], [("diverged", "the loss is 1")])
         self.assertEqual(Receiver.bodies, self.lines())
 

@@ -1,4 +1,4 @@
-"""run.db while the deck's own process reads it and another program writes it: nothing is lost, or it is said.
+"""run.db while the deck's own process reads it and another program writes it: nothing is lost, or it is reported.
 
 SQLite's locks are the process's, and go when any descriptor of the file is closed. Without them the other
 program takes itself for the last one, and removes the log that the deck goes on writing.

@@ -113,7 +113,7 @@ class Truth(unittest.TestCase):
         self.open("layers", "?from=30&to=45&kind=output")
         self.browser.wait_text("val_loss")
         self.browser.run("const heat = document.querySelector('.heat .over'), box = heat.getBoundingClientRect(); heat.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width * 0.6, clientY: box.top + 30, bubbles: true }))")
-        self.browser.wait("return /step 25 \\(the last record before\\)/.test(document.querySelector('.readout').innerText)", "the readout names the step that was recorded")
+        self.browser.wait("return /step 25 \\(the last record before\\)/.test(document.querySelector('.readout')?.innerText)", "the readout names the step that was recorded")
 
     def test_only_recorded_cells_are_saved(self):
         self.open("layers", "?kind=output")
@@ -167,7 +167,7 @@ class Truth(unittest.TestCase):
         self.assertIn(f"step {since}: {cause}", line)
         self.assertIn(f"({confidence})", line)
         self.assertIn(remedy[:100], line)
-        self.assertEqual(self.browser.run("return document.querySelector('header nav .count').innerText"), str(len(findings)))
+        self.assertEqual(self.browser.wait("return document.querySelector('header nav .count')?.innerText"), str(len(findings)))
         self.browser.run("document.querySelector('.verdict .jump').click()")
         self.browser.wait(f"return Number(document.querySelector('.slider').value) === {since}", "the link scrubs to the step")
 
@@ -211,9 +211,9 @@ class Truth(unittest.TestCase):
             self.ids["live"] = next(run["id"] for run in json.loads(self.viewer.get("/api/runs")[2])["runs"] if run["name"] == "live")
             self.open("layer", "?layer=first", "live")
             self.browser.wait("return document.querySelector('table')")
-            shown = "Number(document.querySelector('tbody td:nth-child(2)').innerText.replace(/\\D/g, ''))"
+            shown = "Number(document.querySelector('tbody td:nth-child(2)')?.innerText.replace(/\\D/g, ''))"
             self.browser.run("[...document.querySelectorAll('header nav a')].find((a) => a.innerText === 'Network').focus()")
-            first = self.browser.run(f"return {shown}")
+            first = self.browser.wait(f"return {shown}")  # the page is opened anew when the run has more signals
             self.browser.wait(f"return {shown} > {first} + 100", "the table follows", 40)
             self.assertEqual(self.browser.run("return document.activeElement.innerText"), "Network")
         finally:

@@ -38,7 +38,7 @@ int td__file_open(int folder, const char *name, int flags);
 TD_NODISCARD td_status td__file_set_aside(int folder, const char *name, char aside[TD__ASIDE_SIZE],
                                           td_error *error);
 
-/* Lets go of what lies wholly within these bytes of a mapped file that nobody has written to: it no
+/* Releases the pages that lie wholly within these bytes of a mapped file that nobody has written to: it no
  * longer counts as the program's memory, stays in the system's cache, and is there again when read. */
 void td__mapped_release(const void *data, size_t size);
 

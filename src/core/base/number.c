@@ -49,7 +49,7 @@ typedef struct decimal {
     int32_t exponent;
 } decimal;
 
-/* The upper bits of scaled * value, with the lowest bit telling whether anything was cut off. */
+/* The upper bits of scaled * value, with the lowest bit set if anything was cut off. */
 static inline uint32_t round_to_odd(uint64_t scaled, uint32_t value) {
     unsigned __int128 product = (unsigned __int128)scaled * value;
     uint32_t high = (uint32_t)(product >> 64);

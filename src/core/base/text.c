@@ -147,3 +147,7 @@ const char *td__bytes_text(char out[TD__BYTES_ROOM], double bytes) {
                    units[unit]);
     return out;
 }
+
+int td__compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}

@@ -25,6 +25,9 @@ size_t td__json_string(char *out, const char *text);
 #define TD__BYTES_ROOM 32
 const char *td__bytes_text(char out[TD__BYTES_ROOM], double bytes);
 
+/* For qsort and bsearch: compares the texts that two elements, or their first members, point to. */
+int td__compare_texts(const void *a, const void *b);
+
 /* td_visible, printed. */
 void td__print_visible(FILE *stream, const char *text, size_t length);
 

@@ -82,7 +82,7 @@ static void decode(char *text) {
 }
 
 /* Cuts `length` characters out. */
-static void cut(char *at, size_t length) {
+static void cut_text(char *at, size_t length) {
     memmove(at, at + length, strlen(at + length) + 1);
 }
 
@@ -101,7 +101,7 @@ static bool take_from_user(char *url, char *password) {
     if (colon && colon < at) {
         (void)snprintf(password, TD__URL_ROOM, "%.*s", (int)(at - colon - 1), colon + 1);
         decode(password);
-        cut(colon, (size_t)(at - colon));
+        cut_text(colon, (size_t)(at - colon));
     }
     return true;
 }
@@ -117,7 +117,7 @@ static bool take_option(char *url, const char *option, char value[TD__URL_ROOM])
             (void)snprintf(value, TD__URL_ROOM, "%.*s", (int)(length - name), at + name);
             decode(value);
             found = true;
-            cut(at, length + (at[length] == '&'));
+            cut_text(at, length + (at[length] == '&'));
         } else {
             at += length + (at[length] == '&');
         }
@@ -181,7 +181,7 @@ bool td_url_hide_password(char *text) {
     const char *hash = strchr(start, '#');
     char *name = hash ? td__strdup(hash) : NULL;
     bool invalid = td__url_take(start, url, run, NULL) != TD_OK;
-    /* What cannot be told apart is hidden as a whole. */
+    /* What cannot be parsed is hidden as a whole. */
     (void)snprintf(start, length + 1, "%s%s", invalid ? "postgres://" : url,
                    !invalid && name ? name : "");
     bool changed = strlen(start) != length;

@@ -10,7 +10,7 @@ enum { TD__URL_ROOM = 1024 };
 /* Whether text begins like the URL of a database: postgresql:// or postgres://. */
 bool td__url_is(const char *text);
 /* Copies a URL without its password, which is kept until the process ends, and without what follows the first '#': the
- * name of a run (NULL: not wanted). TD_INVALID for one that is too long or whose password cannot be told apart. */
+ * name of a run (NULL: not wanted). TD_INVALID for one that is too long or whose password cannot be recognised. */
 TD_NODISCARD td_status td__url_take(const char *text, char url[TD__URL_ROOM],
                                     char run[TD__URL_ROOM], td_error *error);
 /* What a run is called by its place: the last part of a folder's path, or of URL#NAME the name. Points into place, which is

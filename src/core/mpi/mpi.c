@@ -59,7 +59,7 @@ static bool open_world(void *context, int *rank, int *size, char host[TD__HOST_S
     return true;
 }
 
-static void *begin(int result, MPI_Request *request) {
+static void *begin_request(int result, MPI_Request *request) {
     if (request && result == MPI_SUCCESS) {
         return request;
     }
@@ -70,18 +70,18 @@ static void *begin(int result, MPI_Request *request) {
 static void *send_message(void *context, const void *data, size_t size, int to, int tag) {
     (void)context;
     MPI_Request *request = malloc(sizeof *request);
-    return begin(request ? MPI_Isend(data, (int)size, MPI_BYTE, to, tag, world, request)
-                         : MPI_ERR_OTHER,
-                 request);
+    return begin_request(request ? MPI_Isend(data, (int)size, MPI_BYTE, to, tag, world, request)
+                                 : MPI_ERR_OTHER,
+                         request);
 }
 
 static void *receive_message(void *context, void *data, size_t size, int from, int tag) {
     (void)context;
     MPI_Request *request = malloc(sizeof *request);
     int source = from == TD__ANY_RANK ? MPI_ANY_SOURCE : from;
-    return begin(request ? MPI_Irecv(data, (int)size, MPI_BYTE, source, tag, world, request)
-                         : MPI_ERR_OTHER,
-                 request);
+    return begin_request(request ? MPI_Irecv(data, (int)size, MPI_BYTE, source, tag, world, request)
+                                 : MPI_ERR_OTHER,
+                         request);
 }
 
 static int test_message(void *context, void *message) {

@@ -1,6 +1,7 @@
 #include "tensor/list.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "tensor/order.h"
 
 #include <stdlib.h>
@@ -30,10 +31,6 @@ td_status td__tensor_list_add(td__tensor_list *list, const char *name, td_view v
     return TD_OK;
 }
 
-static int by_name(const void *left, const void *right) {
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 td_status td__tensor_list_check(const td__tensor_list *list, const char *origin, td_error *error) {
     const char **names = td__calloc(list->count + 1, sizeof *names);
     if (!names) {
@@ -42,7 +39,7 @@ td_status td__tensor_list_check(const td__tensor_list *list, const char *origin,
     for (size_t i = 0; i < list->count; i++) {
         names[i] = list->items[i].name;
     }
-    qsort(names, list->count, sizeof *names, by_name);
+    qsort(names, list->count, sizeof *names, td__compare_texts);
     td_status status = TD_OK;
     for (size_t i = 1; i < list->count && !status; i++) {
         if (!strcmp(names[i - 1], names[i])) {

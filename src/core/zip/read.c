@@ -166,7 +166,7 @@ static int by_offset(const void *left, const void *right) {
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-static int by_name(const void *left, const void *right) {
+static int compare_entries(const void *left, const void *right) {
     const td__zip_entry *a = left, *b = right;
     size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
     int order = memcmp(a->name, b->name, shorter);
@@ -182,9 +182,9 @@ static td_status check_entries(td__zip *zip, td_error *error) {
             return zip_malformed(zip, "members overlap", error);
         }
     }
-    qsort(zip->entries, zip->count, sizeof *zip->entries, by_name);
+    qsort(zip->entries, zip->count, sizeof *zip->entries, compare_entries);
     for (size_t i = 1; i < zip->count; i++) {
-        if (by_name(&zip->entries[i - 1], &zip->entries[i]) == 0) {
+        if (compare_entries(&zip->entries[i - 1], &zip->entries[i]) == 0) {
             return zip_malformed(zip, "two members have one name", error);
         }
     }
@@ -224,7 +224,7 @@ void td__zip_release(td__zip *zip) {
 
 const td__zip_entry *td__zip_find(const td__zip *zip, const char *name) {
     const td__zip_entry key = {.name = name, .name_size = strlen(name)};
-    return bsearch(&key, zip->entries, zip->count, sizeof *zip->entries, by_name);
+    return bsearch(&key, zip->entries, zip->count, sizeof *zip->entries, compare_entries);
 }
 
 /* --- members ------------------------------------------------------------------------------ */

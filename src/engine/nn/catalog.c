@@ -238,8 +238,8 @@ static const char *const types[] = {
 };
 
 static void describe_default(const td__field *field, td_catalog_option *info) {
-    char *text = info->standard;
-    size_t room = sizeof info->standard;
+    char *text = info->by_default;
+    size_t room = sizeof info->by_default;
     bool number = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
                   field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER;
     info->required = (number && field->by_default == 0 && field->minimum > 0 && !field->quiet) ||

@@ -21,7 +21,7 @@ typedef enum td__field_type {
     TD__FIELD_TEXTS,      /* const char *[TD_MAX_FROM], ending in NULL unless full, borrowed */
     TD__FIELD_SHAPE,      /* td_shape */
     TD__FIELD_NUMBERS,    /* double[room] */
-    TD__FIELD_INITIALIZER /* td_initializer; standard is its kind */
+    TD__FIELD_INITIALIZER /* td_initializer; by_default is its kind */
 } td__field_type;
 
 #define TD__FIELD_MANY 1e15 /* a maximum that means: none */
@@ -41,6 +41,16 @@ typedef struct td__field {
     bool no_default;        /* number: stays unset when it is left out */
     bool quiet;             /* not written back when it is zero or unset */
 } td__field;
+
+/* A row of a table of fields: for a member, under its own name or another. More members of the row may
+ * follow: TD__FIELD(INTEGER, td_dense_layer, units, .minimum = 1). */
+#define TD__FIELD_CALLED(kind, struct_type, member, key_, ...)                                     \
+    {                                                                                              \
+        .key = (key_), .type = TD__FIELD_##kind, .offset = offsetof(struct_type, member),          \
+        __VA_ARGS__                                                                                \
+    }
+#define TD__FIELD(kind, struct_type, member, ...)                                                  \
+    TD__FIELD_CALLED(kind, struct_type, member, #member, __VA_ARGS__)
 
 extern const td__words td__activation_words, td__initializer_words, td__padding_words,
     td__interpolation_words, td__merge_mode_words;

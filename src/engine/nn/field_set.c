@@ -40,7 +40,7 @@ static const char *const kind_texts[] = {
     [TD_VALUE_TEXTS] = "a list of texts", [TD_VALUE_CHOICE] = "a map"};
 
 /* "must be a whole number from 1 to 100, not 'x'" */
-static td_status refuse(const td__field *field, const td_value *value, td_error *error) {
+static td_status refuse_value(const td__field *field, const td_value *value, td_error *error) {
     char range[80] = "", found[TD_ERROR_TEXT_SIZE];
     bool has_range = field->type <= TD__FIELD_SHARE || field->type == TD__FIELD_SHAPE;
     if (has_range && field->maximum != 0 && field->maximum < TD__FIELD_MANY) {
@@ -91,7 +91,7 @@ static td_status set_integers(const td__field *field, void *options, const td_va
     int64_t given[3];
     size_t count = whole_numbers(value, max, given);
     if (count != 1 && count != max) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     for (size_t i = 0; i < max; i++) {
         td__field_set_number(field, options, i, (double)given[count == 1 ? 0 : i]);
@@ -102,7 +102,7 @@ static td_status set_integers(const td__field *field, void *options, const td_va
 static td_status set_number(const td__field *field, void *options, const td_value *value,
                             td_error *error) {
     if (value->kind != TD_VALUE_NUMBER) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     td__field_set_number(field, options, 0, value->number);
     return TD_OK;
@@ -119,7 +119,7 @@ static td_status set_share(const td__field *field, void *options, const td_value
         share = (double)NAN;
     }
     if (isnan(share)) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     *(double *)at(options, field->offset) = share;
     return TD_OK;
@@ -129,10 +129,10 @@ static td_status set_bytes(const td__field *field, void *options, const td_value
                            td_error *error) {
     int64_t *bytes = at(options, field->offset);
     if (value->kind == TD_VALUE_TEXT) {
-        return td_parse_bytes(value->text, bytes) ? TD_OK : refuse(field, value, error);
+        return td_parse_bytes(value->text, bytes) ? TD_OK : refuse_value(field, value, error);
     }
     if (value->kind != TD_VALUE_NUMBER || !(value->number >= 1 && value->number < 0x1p62)) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     *bytes = (int64_t)value->number;
     return TD_OK;
@@ -141,7 +141,7 @@ static td_status set_bytes(const td__field *field, void *options, const td_value
 static td_status set_bool(const td__field *field, void *options, const td_value *value,
                           td_error *error) {
     if (value->kind != TD_VALUE_BOOL) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     *(bool *)at(options, field->offset) = value->boolean == (field->type == TD__FIELD_BOOL);
     return TD_OK;
@@ -150,7 +150,7 @@ static td_status set_bool(const td__field *field, void *options, const td_value 
 static td_status set_word_of(const td__field *field, void *options, const td_value *value,
                              td_error *error) {
     if (value->kind != TD_VALUE_TEXT) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     int word = td__word_find(field->words, value->text, "", error);
     if (word < 0) {
@@ -163,7 +163,7 @@ static td_status set_word_of(const td__field *field, void *options, const td_val
 static td_status set_text(const td__field *field, void *options, const td_value *value,
                           td_error *error) {
     if (!value->text || value->kind == TD_VALUE_CHOICE) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     *(const char **)at(options, field->offset) = value->text;
     return TD_OK;
@@ -177,7 +177,7 @@ static td_status set_texts(const td__field *field, void *options, const td_value
         return TD_OK;
     }
     if (value->kind != TD_VALUE_TEXTS || value->count < 1 || value->count > TD_MAX_FROM) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     for (size_t i = 0; i < value->count; i++) {
         texts[i] = value->texts[i];
@@ -190,7 +190,7 @@ static td_status set_shape(const td__field *field, void *options, const td_value
     td_shape shape = {0};
     shape.rank = (int32_t)whole_numbers(value, TD_MAX_RANK - 1, shape.dims);
     if (shape.rank == 0) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     *(td_shape *)at(options, field->offset) = shape;
     return TD_OK;
@@ -201,7 +201,7 @@ static td_status set_numbers(const td__field *field, void *options, const td_val
     size_t count;
     const double *numbers = value_numbers(value, &count);
     if (!numbers) {
-        return refuse(field, value, error);
+        return refuse_value(field, value, error);
     }
     if (count > field->room) {
         return td_error_set(error, TD_RANGE, "has %zu numbers, at most %zu fit", count,
@@ -216,7 +216,7 @@ static td_status set_initializer(const td__field *field, void *options, const td
                                  td_error *error) {
     return value->kind == TD_VALUE_TEXT || value->kind == TD_VALUE_CHOICE
                ? td__initializer_set(at(options, field->offset), value, error)
-               : refuse(field, value, error);
+               : refuse_value(field, value, error);
 }
 
 static td_status (*const setters[])(const td__field *, void *, const td_value *, td_error *) = {

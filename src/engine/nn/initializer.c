@@ -28,15 +28,10 @@ static const td__words distribution_words = {"distribution", distribution_names,
                                              "truncated_normal"};
 
 #define ANY_NUMBER(member, default_value)                                                          \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_initializer, member),      \
-        .by_default = default_value, .minimum = -DBL_MAX, .number = (default_value) != 0           \
-    }
+    TD__FIELD(NUMBER, td_initializer, member, .by_default = default_value, .minimum = -DBL_MAX,    \
+              .number = (default_value) != 0)
 #define SEED                                                                                       \
-    {                                                                                              \
-        .key = "seed", .type = TD__FIELD_INTEGER, .offset = offsetof(td_initializer, seed),        \
-        .number = true, .no_default = true, .quiet = true                                          \
-    }
+    TD__FIELD(INTEGER, td_initializer, seed, .number = true, .no_default = true, .quiet = true)
 
 static const td__field seed_fields[] = {SEED};
 static const td__field uniform_fields[] = {ANY_NUMBER(minval, -PLAIN_SPREAD),
@@ -69,7 +64,7 @@ typedef struct filling {
     const td_initializer *by;
 } filling;
 
-static void fill(td_tensor *tensor, double value) {
+static void fill_tensor(td_tensor *tensor, double value) {
     for (int64_t i = 0; i < tensor->count; i++) {
         td__floats(tensor)[i] = (float)value;
     }
@@ -94,23 +89,23 @@ static void draw_normal(filling *f, double mean, double deviation, bool cut) {
 
 static td_status fill_zeros(filling *f, td_error *error) {
     (void)error;
-    fill(f->tensor, 0);
+    fill_tensor(f->tensor, 0);
     return TD_OK;
 }
 static td_status fill_ones(filling *f, td_error *error) {
     (void)error;
-    fill(f->tensor, 1);
+    fill_tensor(f->tensor, 1);
     return TD_OK;
 }
 static td_status fill_constant(filling *f, td_error *error) {
     (void)error;
-    fill(f->tensor, f->by->value);
+    fill_tensor(f->tensor, f->by->value);
     return TD_OK;
 }
 static td_status fill_identity(filling *f, td_error *error) {
     (void)error;
     int64_t rows = f->tensor->shape.dims[0], columns = f->tensor->shape.dims[1];
-    fill(f->tensor, 0);
+    fill_tensor(f->tensor, 0);
     for (int64_t i = 0; i < rows && i < columns; i++) {
         td__floats(f->tensor)[i * columns + i] = (float)f->by->gain.value;
     }

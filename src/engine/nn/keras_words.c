@@ -1,4 +1,4 @@
-/* What is said of a name that Keras has and that is another here. */
+/* The text for a name of Keras's that is another one here. */
 #include "nn/keras_words.h"
 
 #include "base/memory.h"

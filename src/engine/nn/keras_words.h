@@ -4,7 +4,7 @@
 
 #include "nn/field.h"
 
-/* How an option of Keras's is said with these fields; NULL when it is none that is known. */
+/* How an option of Keras's is expressed with these fields; NULL when it is none that is known. */
 const char *td__keras_option_hint(const char *word, const td__field *fields, size_t count);
 
 #endif

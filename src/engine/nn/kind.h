@@ -195,7 +195,8 @@ typedef struct td__layer_kind {
 } td__layer_kind;
 
 /* Every kind is defined in a file of layers/. */
-#define TD__DECLARE_KIND(member, word, keras) extern const td__layer_kind td__##word##_kind;
+#define TD__DECLARE_KIND(member, word, keras, options)                                             \
+    extern const td__layer_kind td__##word##_kind;
 TD_LAYER_LIST(TD__DECLARE_KIND)
 #undef TD__DECLARE_KIND
 /* NULL for a value that is no kind. */

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define NAME(member, word, keras) #word,
-#define KERAS(member, word, keras) keras,
-#define KIND(member, word, keras) &td__##word##_kind,
+#define NAME(member, word, keras, options) #word,
+#define KERAS(member, word, keras, options) keras,
+#define KIND(member, word, keras, options) &td__##word##_kind,
 static const char *const names[] = {TD_LAYER_LIST(NAME)};
 static const char *const keras_names[] = {TD_LAYER_LIST(KERAS)};
 static const td__layer_kind *const kinds[] = {TD_LAYER_LIST(KIND)};

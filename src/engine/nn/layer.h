@@ -96,73 +96,49 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
 /* --- rows that field tables share --------------------------------------------------------- */
 
 #define TD__LAYER_FIELDS                                                                           \
-    {.key = "name", .type = TD__FIELD_TEXT, .offset = offsetof(td_plain_layer, name)},             \
-        {.key = "from",                                                                            \
-         .type = TD__FIELD_TEXTS,                                                                  \
-         .offset = offsetof(td_plain_layer, from),                                                 \
-         .quiet = true},                                                                           \
-    {                                                                                              \
-        .key = "frozen", .type = TD__FIELD_BOOL, .offset = offsetof(td_plain_layer, frozen),       \
-        .quiet = true                                                                              \
-    }
+    TD__FIELD(TEXT, td_plain_layer, name), TD__FIELD(TEXTS, td_plain_layer, from, .quiet = true),  \
+        TD__FIELD(BOOL, td_plain_layer, frozen, .quiet = true)
 
 #define TD__TRIPLE(struct_type, member, another_key, default_value, min)                           \
-    {                                                                                              \
-        .key = #member, .alias = another_key, .type = TD__FIELD_TRIPLE,                            \
-        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
-    }
+    TD__FIELD(TRIPLE, struct_type, member, .alias = another_key, .by_default = default_value,      \
+              .minimum = min)
 #define TD__INTEGER(struct_type, member, another_key, default_value, min)                          \
-    {                                                                                              \
-        .key = #member, .alias = another_key, .type = TD__FIELD_INTEGER,                           \
-        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
-    }
+    TD__FIELD(INTEGER, struct_type, member, .alias = another_key, .by_default = default_value,     \
+              .minimum = min)
 #define TD__PAIR(struct_type, member, another_key, default_value, min)                             \
-    {                                                                                              \
-        .key = #member, .alias = another_key, .type = TD__FIELD_PAIR,                              \
-        .offset = offsetof(struct_type, member), .by_default = default_value, .minimum = min       \
-    }
+    TD__FIELD(PAIR, struct_type, member, .alias = another_key, .by_default = default_value,        \
+              .minimum = min)
 /* A td_number. */
 #define TD__NUMBER(struct_type, member, default_value)                                             \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
-        .by_default = default_value, .number = true                                                \
-    }
+    TD__FIELD(NUMBER, struct_type, member, .by_default = default_value, .number = true)
 /* A double whose default is 0. */
-#define TD__AMOUNT(struct_type, member)                                                            \
-    { .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member) }
-/* A share that is dropped in training; not written when there is none. */
-#define TD__RATE(struct_type, member)                                                              \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
-        .quiet = true                                                                              \
-    }
-#define TD__BOOL(struct_type, member)                                                              \
-    { .key = #member, .type = TD__FIELD_BOOL, .offset = offsetof(struct_type, member) }
-#define TD__NOT(struct_type, member, opposite)                                                     \
-    { .key = opposite, .type = TD__FIELD_NOT, .offset = offsetof(struct_type, member) }
+#define TD__AMOUNT(struct_type, member) TD__FIELD(NUMBER, struct_type, member)
+/* A share that is dropped in training, or a penalty; not written when there is none. */
+#define TD__RATE(struct_type, member) TD__FIELD(NUMBER, struct_type, member, .quiet = true)
+#define TD__BOOL(struct_type, member) TD__FIELD(BOOL, struct_type, member)
+#define TD__NOT(struct_type, member, opposite) TD__FIELD_CALLED(NOT, struct_type, member, opposite)
 #define TD__WORD(struct_type, member, word_list, default_value)                                    \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(struct_type, member),           \
-        .by_default = default_value, .words = &(word_list)                                         \
-    }
+    TD__FIELD(WORD, struct_type, member, .by_default = default_value, .words = &(word_list))
 #define TD__INITIALIZER(struct_type, member, default_value)                                        \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
-        .by_default = default_value                                                                \
-    }
+    TD__FIELD(INITIALIZER, struct_type, member, .by_default = default_value)
 /* Not written while it is the default. */
 #define TD__QUIET_INITIALIZER(struct_type, member, default_value)                                  \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
-        .by_default = default_value, .quiet = true                                                 \
-    }
-#define TD__PENALTY(struct_type, member)                                                           \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
-        .quiet = true                                                                              \
-    }
+    TD__FIELD(INITIALIZER, struct_type, member, .by_default = default_value, .quiet = true)
+#define TD__PADDING(struct_type) TD__WORD(struct_type, padding, td__padding_words, TD_PADDING_VALID)
+/* Of convolutions: NUMBERS is TD__INTEGER, TD__PAIR or TD__TRIPLE. */
+#define TD__CONVOLUTION_SIZES(struct_type, NUMBERS)                                                \
+    TD__INTEGER(struct_type, filters, NULL, 0, 1),                                                 \
+        NUMBERS(struct_type, kernel, "kernel_size", 0, 1),                                         \
+        NUMBERS(struct_type, stride, "strides", 1, 1),                                             \
+        NUMBERS(struct_type, dilation, "dilation_rate", 1, 1)
+#define TD__CONVOLUTION_REST(struct_type)                                                          \
+    TD__INTEGER(struct_type, groups, NULL, 1, 1), TD__PADDING(struct_type),                        \
+        TD__WORD(struct_type, activation, td__activation_words, TD_LINEAR),                        \
+        TD__NOT(struct_type, no_bias, "use_bias"),                                                 \
+        TD__INITIALIZER(struct_type, kernel_initializer, TD_GLOROT_UNIFORM),                       \
+        TD__INITIALIZER(struct_type, bias_initializer, TD_ZEROS), TD__REGULARIZERS(struct_type)
 #define TD__REGULARIZERS(struct_type)                                                              \
-    TD__PENALTY(struct_type, kernel_l1), TD__PENALTY(struct_type, kernel_l2),                      \
-        TD__PENALTY(struct_type, bias_l1), TD__PENALTY(struct_type, bias_l2)
+    TD__RATE(struct_type, kernel_l1), TD__RATE(struct_type, kernel_l2),                            \
+        TD__RATE(struct_type, bias_l1), TD__RATE(struct_type, bias_l2)
 
 #endif

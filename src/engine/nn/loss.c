@@ -7,20 +7,16 @@
 #include <string.h>
 
 #define ROW(member, usual, min, max)                                                               \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(td_loss_options, member),     \
-        .by_default = usual, .minimum = min, .maximum = max, .number = (usual) != 0                \
-    }
+    TD__FIELD(NUMBER, td_loss_options, member, .by_default = usual, .minimum = min,                \
+              .maximum = max, .number = (usual) != 0)
 
 static const td__field fields[] = {
     ROW(delta, 1, 1e-30, 1e30),
     ROW(label_smoothing, 0, 0, 1),
     ROW(gamma, 2, 0, 100),
     ROW(alpha, 0.25, 0, 1),
-    {.key = "balanced", .type = TD__FIELD_BOOL, .offset = offsetof(td_loss_options, balanced)},
-    {.key = "from_logits",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_loss_options, from_logits)},
+    TD__FIELD(BOOL, td_loss_options, balanced),
+    TD__FIELD(BOOL, td_loss_options, from_logits),
 };
 
 /* Whether a loss has an option: it takes one that differs from nothing. */

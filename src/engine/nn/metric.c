@@ -188,12 +188,8 @@ static void r2_values(const td_metric *metric, double *value) {
 
 static const td__field plain_fields[] = {TD__METRIC_NAME};
 static const td__field threshold_fields[] = {TD__METRIC_NAME, TD__METRIC_THRESHOLD};
-static const td__field top_k_fields[] = {TD__METRIC_NAME,
-                                         {.key = "k",
-                                          .type = TD__FIELD_INTEGER,
-                                          .offset = offsetof(td_metric_options, k),
-                                          .by_default = 5,
-                                          .minimum = 1}};
+static const td__field top_k_fields[] = {
+    TD__METRIC_NAME, TD__FIELD(INTEGER, td_metric_options, k, .by_default = 5, .minimum = 1)};
 
 #define FIELDS(table) .fields = (table), .field_count = sizeof(table) / sizeof *(table)
 static const td__metric_rule accuracy_rule = {FIELDS(threshold_fields), .takes_classes = true,
@@ -337,7 +333,7 @@ void td_metric_reset(td_metric *metric) {
 }
 
 /* Allocates for predictions of `width` outputs; sums of another width are lost. */
-static bool make_room(td_metric *metric, int64_t width) {
+static bool make_metric_room(td_metric *metric, int64_t width) {
     const td__metric_rule *rule = rules[metric->options.kind];
     size_t count = rule->sums ? rule->sums(&metric->options, width) : 0;
     double *sums = td__calloc(count + 1, sizeof *sums);
@@ -374,8 +370,9 @@ static td_status set_width(td_metric *metric, int64_t width, td_error *error) {
         return td_error_set(error, TD_BAD_SHAPE, "%s: %lld outputs after batches with %lld", name,
                             (long long)width, (long long)metric->width);
     }
-    return make_room(metric, width) ? TD_OK
-                                    : td_error_set(error, TD_MEMORY, "out of memory for a metric");
+    return make_metric_room(metric, width)
+               ? TD_OK
+               : td_error_set(error, TD_MEMORY, "out of memory for a metric");
 }
 
 td_status td_metric_update(td_metric *metric, const td_tensor *prediction, const td_tensor *truth,
@@ -463,7 +460,7 @@ size_t td__metric_set_state(td_metric *metric, const double *state, size_t max) 
     int64_t width = (int64_t)state[2];
     size_t count = rule->sums && width ? rule->sums(&metric->options, width) : 0;
     if (count > max - STATE_HEAD || (width && !rule->sums) ||
-        (width && !make_room(metric, width))) {
+        (width && !make_metric_room(metric, width))) {
         return 0;
     }
     if (count) {
@@ -486,7 +483,7 @@ size_t td__metric_take_sum(td_metric *metric, const double *state) {
 }
 
 bool td__metric_merge(td_metric *metric, const td_metric *other) {
-    if (metric->width != other->width && !make_room(metric, other->width)) {
+    if (metric->width != other->width && !make_metric_room(metric, other->width)) {
         return false;
     }
     metric->sum += other->sum;

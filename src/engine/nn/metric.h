@@ -26,6 +26,13 @@ typedef struct td__metric_rule {
     void (*values)(const td_metric *metric, double *values);         /* NULL: sum / count */
 } td__metric_rule;
 
+/* A rule that takes classes and values as truth. */
+#define TD__METRIC_OF(fields_, update_, sums_, values_)                                            \
+    {                                                                                              \
+        .fields = (fields_), .field_count = TD__COUNT(fields_), .takes_classes = true,             \
+        .takes_values = true, .update = (update_), .sums = (sums_), .values = (values_)            \
+    }
+
 struct td_metric {
     td_metric_options options;
     double sum;
@@ -51,17 +58,10 @@ const double *td__metric_row(const td_metric *metric, const td__metric_batch *ba
 /* Whether a prediction with one probability each is above the threshold. */
 bool td__metric_is_above(const td_metric *metric, float prediction);
 /* Rows that tables share. */
-#define TD__METRIC_NAME                                                                            \
-    {                                                                                              \
-        .key = "name", .type = TD__FIELD_TEXT, .offset = offsetof(td_metric_options, name),        \
-        .quiet = true                                                                              \
-    }
+#define TD__METRIC_NAME TD__FIELD(TEXT, td_metric_options, name, .quiet = true)
 #define TD__METRIC_THRESHOLD                                                                       \
-    {                                                                                              \
-        .key = "threshold", .alias = "thresholds", .type = TD__FIELD_NUMBER,                       \
-        .offset = offsetof(td_metric_options, threshold), .by_default = 0.5, .number = true,       \
-        .no_default = true                                                                         \
-    }
+    TD__FIELD(NUMBER, td_metric_options, threshold, .alias = "thresholds", .by_default = 0.5,      \
+              .number = true, .no_default = true)
 
 /* --- what a metric has summed up, to be saved and given back ------------------------------- */
 
@@ -71,7 +71,7 @@ size_t td__metric_state(const td_metric *metric, double *state);
 size_t td__metric_take_sum(td_metric *metric, const double *state);
 /* Adds what another metric of the same options has summed up; false when memory is exhausted. */
 bool td__metric_merge(td_metric *metric, const td_metric *other);
-/* Takes them back; returns how many it took of most, 0 when they cannot be its own or memory is
+/* Takes them back; returns how many of at most max it took, 0 when they cannot be its own or memory is
  * exhausted. */
 size_t td__metric_set_state(td_metric *metric, const double *state, size_t max);
 

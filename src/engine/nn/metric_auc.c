@@ -1,7 +1,7 @@
 /* auc: the area under the ROC curve or the curve of precision over recall, as Keras reckons it.
  *
  * Predictions in [0, 1] fall into buckets between evenly spaced thresholds, (t[i], t[i + 1]], the first
- * with 0. Positives at threshold i are those in the buckets from i on. Several outputs count as so many
+ * with 0. Positives at threshold i are those in the buckets from i on. Several outputs count as that many
  * predictions.
  */
 #include "nn/layer.h"
@@ -16,16 +16,11 @@ static const td__words summation_words = {"summation_method", summation_names, 3
 
 static const td__field fields[] = {
     TD__METRIC_NAME,
-    {.key = "num_thresholds",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, thresholds),
-     .by_default = 200,
-     .minimum = 2},
+    TD__FIELD_CALLED(INTEGER, td_metric_options, thresholds, "num_thresholds", .by_default = 200,
+                     .minimum = 2),
     TD__WORD(td_metric_options, curve, curve_words, TD_CURVE_ROC),
-    {.key = "summation_method",
-     .type = TD__FIELD_WORD,
-     .offset = offsetof(td_metric_options, summation),
-     .words = &summation_words},
+    TD__FIELD_CALLED(WORD, td_metric_options, summation, "summation_method",
+                     .words = &summation_words),
 };
 
 /* True labels by bucket, then false ones. */
@@ -103,10 +98,4 @@ static void values(const td_metric *metric, double *value) {
     *value = area;
 }
 
-const td__metric_rule td__auc_rule = {.fields = fields,
-                                      .field_count = TD__COUNT(fields),
-                                      .takes_classes = true,
-                                      .takes_values = true,
-                                      .update = update,
-                                      .sums = sums,
-                                      .values = values};
+const td__metric_rule td__auc_rule = TD__METRIC_OF(fields, update, sums, values);

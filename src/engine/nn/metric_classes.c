@@ -14,24 +14,14 @@ static const char *const average_names[] = {NULL, "micro", "macro", "weighted", 
 static const td__words average_words = {"average", average_names, 5, NULL, NULL};
 
 #define AVERAGE(default_value)                                                                     \
-    {                                                                                              \
-        .key = "average", .type = TD__FIELD_WORD, .offset = offsetof(td_metric_options, average),  \
-        .by_default = TD_AVERAGE_##default_value, .words = &average_words                          \
-    }
+    TD__WORD(td_metric_options, average, average_words, TD_AVERAGE_##default_value)
 static const td__field found_fields[] = {
     TD__METRIC_NAME,
     TD__METRIC_THRESHOLD,
     AVERAGE(MICRO),
-    {.key = "top_k",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, k),
-     .quiet = true},
-    {.key = "class_id",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_metric_options, class_id),
-     .number = true,
-     .no_default = true,
-     .quiet = true},
+    TD__FIELD_CALLED(INTEGER, td_metric_options, k, "top_k", .quiet = true),
+    TD__FIELD(INTEGER, td_metric_options, class_id, .number = true, .no_default = true,
+              .quiet = true),
 };
 static const td__field f1_fields[] = {TD__METRIC_NAME, AVERAGE(MACRO), TD__METRIC_THRESHOLD};
 static const td__field matrix_fields[] = {TD__METRIC_NAME, TD__METRIC_THRESHOLD};
@@ -164,31 +154,8 @@ static void matrix_values(const td_metric *metric, double *out) {
 
 /* ------------------------------------------------------------------------------------------ */
 
-const td__metric_rule td__precision_rule = {.fields = found_fields,
-                                            .field_count = TD__COUNT(found_fields),
-                                            .takes_classes = true,
-                                            .takes_values = true,
-                                            .update = update,
-                                            .sums = class_sums,
-                                            .values = values};
-const td__metric_rule td__recall_rule = {.fields = found_fields,
-                                         .field_count = TD__COUNT(found_fields),
-                                         .takes_classes = true,
-                                         .takes_values = true,
-                                         .update = update,
-                                         .sums = class_sums,
-                                         .values = values};
-const td__metric_rule td__f1_rule = {.fields = f1_fields,
-                                     .field_count = TD__COUNT(f1_fields),
-                                     .takes_classes = true,
-                                     .takes_values = true,
-                                     .update = update,
-                                     .sums = class_sums,
-                                     .values = values};
-const td__metric_rule td__confusion_matrix_rule = {.fields = matrix_fields,
-                                                   .field_count = TD__COUNT(matrix_fields),
-                                                   .takes_classes = true,
-                                                   .takes_values = true,
-                                                   .update = update_matrix,
-                                                   .sums = matrix_sums,
-                                                   .values = matrix_values};
+const td__metric_rule td__precision_rule = TD__METRIC_OF(found_fields, update, class_sums, values);
+const td__metric_rule td__recall_rule = TD__METRIC_OF(found_fields, update, class_sums, values);
+const td__metric_rule td__f1_rule = TD__METRIC_OF(f1_fields, update, class_sums, values);
+const td__metric_rule td__confusion_matrix_rule =
+    TD__METRIC_OF(matrix_fields, update_matrix, matrix_sums, matrix_values);

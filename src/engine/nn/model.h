@@ -34,15 +34,15 @@ struct td_model {
     char *name;
     td_shape input_shape; /* of one example; -1: any */
     size_t input_count;   /* layers of kind input, which come first; 0: one unnamed input */
-    td_shape
-        input_parts[TD_MAX_FROM]; /* of the inputs in a row, where that is known of open ones … */
-    bool has_input_parts;         /* … which this says */
+    /* Of the inputs in a row, where that is known of open ones …. */
+    td_shape input_parts[TD_MAX_FROM];
+    bool has_input_parts;            /* … which this says */
     int32_t outputs[TD_MAX_OUTPUTS]; /* layers; output_count 0: the last one */
     size_t output_count;
     td__layer **layers;
     size_t layer_count, layer_capacity;
-    uint32_t
-        *slots; /* layers by the hash of their names: index + 1, or 0; at least half are free */
+    /* Layers by the hash of their names: index + 1, or 0; at least half are free. */
+    uint32_t *slots;
     size_t slot_count;
     size_t named[TD_LAYER_KIND_COUNT]; /* layers of each kind without a name given */
     td_error error;                    /* the first of td_model_add_layer */

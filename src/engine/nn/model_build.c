@@ -42,7 +42,7 @@ static td_status join_input(td_model *model, const td__layer *layer, td_error *e
 }
 
 /* Takes the layer: it joins the model or is gone. */
-static td_status add(td_model *model, td__layer *layer, td_error *error) {
+static td_status add_planned_layer(td_model *model, td__layer *layer, td_error *error) {
     const td_plain_layer *options = layer->options;
     bool unnamed = !options->name;
     td_status status = td__layer_complete(model, layer, error);
@@ -158,7 +158,7 @@ void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options
         if (status) {
             td__layer_destroy(layer);
         } else {
-            (void)add(model, layer, &error);
+            (void)add_planned_layer(model, layer, &error);
         }
     } else {
         release_options(kind, options);
@@ -187,7 +187,7 @@ td_status td_model_add(td_model *model, const char *kind_name, const td_setting 
         td__layer_destroy(layer);
         return status;
     }
-    return add(model, layer, error);
+    return add_planned_layer(model, layer, error);
 }
 
 td_status td_model_set_outputs(td_model *model, size_t count, const char *const layers[],

@@ -178,7 +178,7 @@ static td_status choose_name(const td_model *model, const td__layer *layer, cons
     }
 }
 
-static const char *append(char **at, const char *before, const char *name, const char *after) {
+static const char *append_name(char **at, const char *before, const char *name, const char *after) {
     char *text = *at;
     size_t size = strlen(before) + strlen(name) + strlen(after) + 1;
     (void)snprintf(text, size, "%s%s%s", before, name, after);
@@ -194,14 +194,15 @@ static td_status set_texts(td__layer *layer, const char *name, td_error *error) 
     }
     char *at = layer->texts, after[64];
     (void)snprintf(after, sizeof after, "' (%s): ", kind);
-    layer->info.name = append(&at, "", name, "");
-    layer->label = append(&at, "layer '", name, "'");
-    layer->where = append(&at, "layer '", name, after);
-    layer->output_name = append(&at, "", name, ".output");
-    layer->error_name = append(&at, "", name, ".error");
-    layer->preactivation_name = append(&at, "", name, ".preactivation");
+    layer->info.name = append_name(&at, "", name, "");
+    layer->label = append_name(&at, "layer '", name, "'");
+    layer->where = append_name(&at, "layer '", name, after);
+    layer->output_name = append_name(&at, "", name, ".output");
+    layer->error_name = append_name(&at, "", name, ".error");
+    layer->preactivation_name = append_name(&at, "", name, ".preactivation");
     td_plain_layer *options = layer->options;
-    options->name = layer->info.shares < 0 ? layer->info.name : append(&at, "", options->name, "");
+    options->name =
+        layer->info.shares < 0 ? layer->info.name : append_name(&at, "", options->name, "");
     if (layer->inner) {
         layer->inner->info.name = layer->info.name;
         layer->inner->where = layer->where;
@@ -312,14 +313,14 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
     return status;
 }
 
-static td_status make_room(td__layer *layer, td_error *error) {
+static td_status make_layer_room(td__layer *layer, td_error *error) {
     const td__layer_kind *kind = layer->kind;
     size_t room =
         kind->parameter_room ? kind->parameter_room(layer->options) + 1 : TD__LAYER_MAX_PARAMETERS;
     layer->parameters = td__calloc(room, sizeof *layer->parameters);
     layer->slot = td__calloc(room, sizeof *layer->slot);
     bool good = layer->parameters && layer->slot;
-    return good && layer->inner ? make_room(layer->inner, error)
+    return good && layer->inner ? make_layer_room(layer->inner, error)
            : good               ? TD_OK
                                 : out_of_memory(error);
 }
@@ -369,7 +370,7 @@ td_status td__layer_complete(const td_model *model, td__layer *layer, td_error *
                                   layer->where, error);
     }
     status = status ? status : resolve_inputs(model, layer, error);
-    status = status ? status : make_room(layer, error);
+    status = status ? status : make_layer_room(layer, error);
     status = status ? status : plan_layer(model, layer, error);
     if (status) {
         return status;
@@ -435,7 +436,7 @@ td_status td__layer_wrap(td__layer *layer, td_error *error) {
     return TD_OK;
 }
 
-/* Options of a layer used again begin as they were: only what differs need be said, and that is
+/* Options of a layer used again begin as they were: only what differs need be given, and that is
  * refused later. */
 static void begin_as(const td_model *model, td__layer *layer, const td_setting *settings,
                      size_t count) {

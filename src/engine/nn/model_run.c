@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whether a batch is of examples of a shape. */
-static bool fits(const td_shape *wanted, const td_shape *batch) {
+static bool shape_fits(const td_shape *wanted, const td_shape *batch) {
     bool same = batch->rank == wanted->rank + 1;
     for (int32_t i = 0; same && i < wanted->rank; i++) {
         same = wanted->dims[i] < 0 || wanted->dims[i] == batch->dims[i + 1];
@@ -57,10 +57,10 @@ static bool take_part(const td_model *model, size_t index, int64_t width, td_sha
             part = *own; /* the numbers are what they are; the model says their shape */
         }
         if ((fixed && known != elements) ||
-            !fits(own,
-                  &(td_shape){.rank = part.rank + 1,
-                              .dims = {1, part.dims[0], part.dims[1], part.dims[2], part.dims[3],
-                                       part.dims[4], part.dims[5], part.dims[6]}})) {
+            !shape_fits(
+                own, &(td_shape){.rank = part.rank + 1,
+                                 .dims = {1, part.dims[0], part.dims[1], part.dims[2], part.dims[3],
+                                          part.dims[4], part.dims[5], part.dims[6]}})) {
             return false;
         }
         *begin = i == index ? all : *begin;
@@ -105,7 +105,7 @@ static td_tensor *run_input(const td_model *model, td_tape *tape, size_t index) 
     const td_layer_info *info = &model->layers[index]->info;
     if (model->given) {
         td_tensor *given = model->given[index];
-        return !given || fits(&info->output, &given->shape)
+        return !given || shape_fits(&info->output, &given->shape)
                    ? given
                    : refuse_input(model, tape, &info->output, info->name, given);
     }
@@ -203,7 +203,7 @@ static void forget_layers(td_model *model) {
     }
 }
 
-static td_tensor *run(td_model *model, td_tape *tape) {
+static td_tensor *run_layers(td_model *model, td_tape *tape) {
     td_tensor *output = NULL;
     tape->together = may_run_together(model, tape);
     for (size_t i = 0; i < model->layer_count && (i == 0 || output); i++) {
@@ -219,7 +219,7 @@ static td_tensor *run(td_model *model, td_tape *tape) {
 }
 
 /* False (and the tape's error) when it cannot run. */
-static bool begin(td_model *model, td_tape *tape) {
+static bool begin_pass(td_model *model, td_tape *tape) {
     for (size_t i = 0; i < model->layer_count; i++) {
         td__layer *layer = model->layers[i];
         layer->output = layer->preactivation = layer->mask = NULL;
@@ -234,14 +234,14 @@ static bool begin(td_model *model, td_tape *tape) {
 }
 
 td_tensor *td_model_forward(td_model *model, td_tape *tape, td_tensor *input) {
-    if (!begin(model, tape) || !input) {
+    if (!begin_pass(model, tape) || !input) {
         return NULL;
     }
     model->input = input;
-    if (!fits(&model->input_shape, &input->shape)) {
+    if (!shape_fits(&model->input_shape, &input->shape)) {
         return refuse_input(model, tape, &model->input_shape, NULL, input);
     }
-    return run(model, tape);
+    return run_layers(model, tape);
 }
 
 td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
@@ -249,7 +249,7 @@ td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
     if (model->input_count == 0 && count == 1) {
         return td_model_forward(model, tape, inputs[0]);
     }
-    if (!begin(model, tape)) {
+    if (!begin_pass(model, tape)) {
         return NULL;
     }
     if (count != model->input_count) {
@@ -257,7 +257,7 @@ td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
                         model->input_count ? model->input_count : 1, count);
     }
     model->given = inputs;
-    td_tensor *output = run(model, tape);
+    td_tensor *output = run_layers(model, tape);
     model->given = NULL;
     return output;
 }

@@ -232,7 +232,7 @@ const char *td__operator_filled(td__operators *to, int64_t count, float value) {
 
 const char *td__operator_transpose(td__operators *to, const char *x, size_t rank,
                                    const int64_t *order) {
-    td__attribute perm = {.name = "perm", .type = TD__INTS, .integers = order, .count = rank};
+    td__attribute perm = TD__NAMED_INTS("perm", order, rank);
     return td__operator(to, "Transpose", 1, &x, 1, &perm);
 }
 
@@ -270,20 +270,13 @@ size_t td__operator_window(td__window *w, const td_shape *input) {
         w->pads[spatial + i] = w->padding == TD_PADDING_CAUSAL ? 0 : missing - missing / 2;
         known = known && (size >= 0 || w->padding != TD_PADDING_SAME);
     }
-    w->attributes[used++] = (td__attribute){
-        .name = "kernel_shape", .type = TD__INTS, .integers = w->kernel, .count = spatial};
-    w->attributes[used++] = (td__attribute){
-        .name = "strides", .type = TD__INTS, .integers = w->stride, .count = spatial};
-    w->attributes[used++] =
-        known ? (td__attribute){.name = "pads",
-                                .type = TD__INTS,
-                                .integers = w->pads,
-                                .count = 2 * spatial}
-              : (td__attribute){.name = "auto_pad", .type = TD__STRING, .text = "SAME_UPPER"};
+    w->attributes[used++] = TD__NAMED_INTS("kernel_shape", w->kernel, spatial);
+    w->attributes[used++] = TD__NAMED_INTS("strides", w->stride, spatial);
+    w->attributes[used++] = known ? TD__NAMED_INTS("pads", w->pads, 2 * spatial)
+                                  : TD__NAMED_TEXT("auto_pad", "SAME_UPPER");
     for (size_t i = 0; i < spatial; i++) {
         if (w->dilation[i] != 1) {
-            w->attributes[used++] = (td__attribute){
-                .name = "dilations", .type = TD__INTS, .integers = w->dilation, .count = spatial};
+            w->attributes[used++] = TD__NAMED_INTS("dilations", w->dilation, spatial);
             break;
         }
     }
@@ -298,8 +291,7 @@ const char *td__operator_convolve(td__operators *to, const char *type, const td_
         order[i + 2] = i;
     }
     if (groups != 1) {
-        window->attributes[used++] =
-            (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
+        window->attributes[used++] = TD__NAMED_INT("group", groups);
     }
     const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0),
                                                 (size_t)spatial + 2, order);
@@ -311,7 +303,7 @@ const char *td__operator_convolve(td__operators *to, const char *type, const td_
 }
 
 const char *td__operator_causal(td__operators *to, const char *scores, int64_t rank) {
-    const td__attribute upper = {.name = "upper", .type = TD__INT, .integer = 1};
+    const td__attribute upper = TD__NAMED_INT("upper", 1);
     const td__attribute one = {.name = "value", .type = TD__TENSOR, .number = 1};
     const td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_BOOL};
     const int64_t rows = rank - 2, above = 1;

@@ -35,6 +35,24 @@ typedef struct td__attribute {
     size_t count;
 } td__attribute;
 
+/* An attribute by its name and value. */
+#define TD__NAMED_INT(key, value)                                                                  \
+    (td__attribute) {                                                                              \
+        .name = (key), .type = TD__INT, .integer = (value)                                         \
+    }
+#define TD__NAMED_INTS(key, values, n)                                                             \
+    (td__attribute) {                                                                              \
+        .name = (key), .type = TD__INTS, .integers = (values), .count = (n)                        \
+    }
+#define TD__NAMED_REAL(key, value)                                                                 \
+    (td__attribute) {                                                                              \
+        .name = (key), .type = TD__REAL, .number = (float)(value)                                  \
+    }
+#define TD__NAMED_TEXT(key, value)                                                                 \
+    (td__attribute) {                                                                              \
+        .name = (key), .type = TD__STRING, .text = (value)                                         \
+    }
+
 /* Everything below belongs to the list. */
 typedef struct td__operator_node {
     const char *type;

@@ -123,7 +123,7 @@ const char *td__operator_activation(td__operators *to, const char *x, td_activat
     if (composed[activation]) {
         return composed[activation](to, x);
     }
-    td__attribute attributes[3] = {{.name = "axis", .type = TD__INT, .integer = -1}};
+    td__attribute attributes[3] = {TD__NAMED_INT("axis", -1)};
     size_t used = plain[activation].last;
     for (int i = 0; i < 2 && plain[activation].keys[i]; i++) {
         bool own = i == 0 && plain[activation].alpha && alpha.set;

@@ -132,14 +132,9 @@ static const td__field rmsprop_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(
                                            NUMBER(epsilon, 1e-7),        FLAG(centered),   DECAY};
 static const td__field adagrad_fields[] = {
     NUMBER(learning_rate, 0.001),
-    {.key = "initial_accumulator",
-     .alias = "initial_accumulator_value",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_optimizer_options, initial_accumulator),
-     .by_default = 0.1,
-     .number = true},
-    NUMBER(epsilon, 1e-7),
-    DECAY};
+    TD__FIELD(NUMBER, td_optimizer_options, initial_accumulator,
+              .alias = "initial_accumulator_value", .by_default = 0.1, .number = true),
+    NUMBER(epsilon, 1e-7), DECAY};
 static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
                                             NUMBER(epsilon, 1e-7), DECAY};
 static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
@@ -272,8 +267,8 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
     return status;
 }
 
-static td_status settle(td_optimizer *optimizer, const td_optimizer_options *given,
-                        td_error *error) {
+static td_status settle_options(td_optimizer *optimizer, const td_optimizer_options *given,
+                                td_error *error) {
     td_optimizer_options *options = &optimizer->options;
     (void)td__options(options, sizeof *options, given);
     if ((unsigned)options->kind >= TD_OPTIMIZER_KIND_COUNT) {
@@ -346,7 +341,7 @@ td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t co
         !optimizer->updates) {
         status = td_error_set(error, TD_MEMORY, "out of memory for an optimizer");
     }
-    status = status ? status : settle(optimizer, options, error);
+    status = status ? status : settle_options(optimizer, options, error);
     for (; optimizer->count < count && !status; optimizer->count++) {
         status = add_parameter(optimizer, optimizer->count, parameters[optimizer->count], error);
     }

@@ -8,34 +8,20 @@
 
 #define STEPS TD__INTEGER(td_schedule, steps, "decay_steps", 0, 0)
 #define WARMUP TD__INTEGER(td_schedule, warmup, "warmup_steps", 0, 0)
-#define INITIAL                                                                                    \
-    {                                                                                              \
-        .key = "initial_learning_rate", .type = TD__FIELD_NUMBER,                                  \
-        .offset = offsetof(td_schedule, initial), .number = true, .no_default = true,              \
-        .quiet = true                                                                              \
-    }
-#define COMMON INITIAL, WARMUP
+#define COMMON                                                                                     \
+    TD__FIELD_CALLED(NUMBER, td_schedule, initial, "initial_learning_rate", .number = true,        \
+                     .no_default = true, .quiet = true),                                           \
+        WARMUP
 #define NUMBER(member, another_key, default_value)                                                 \
-    {                                                                                              \
-        .key = #member, .alias = another_key, .type = TD__FIELD_NUMBER,                            \
-        .offset = offsetof(td_schedule, member), .by_default = default_value, .number = true       \
-    }
-#define SWITCH(member)                                                                             \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_BOOL, .offset = offsetof(td_schedule, member),           \
-        .quiet = true                                                                              \
-    }
+    TD__FIELD(NUMBER, td_schedule, member, .alias = another_key, .by_default = default_value,      \
+              .number = true)
+#define SWITCH(member) TD__FIELD(BOOL, td_schedule, member, .quiet = true)
 
 static const td__field constant_fields[] = {COMMON};
-static const td__field cosine_fields[] = {COMMON,
-                                          STEPS,
-                                          NUMBER(end, "alpha", 0),
-                                          {.key = "warmup_target",
-                                           .type = TD__FIELD_NUMBER,
-                                           .offset = offsetof(td_schedule, warmup_target),
-                                           .number = true,
-                                           .no_default = true,
-                                           .quiet = true}};
+static const td__field cosine_fields[] = {COMMON, STEPS, NUMBER(end, "alpha", 0),
+                                          TD__FIELD(NUMBER, td_schedule, warmup_target,
+                                                    .number = true, .no_default = true,
+                                                    .quiet = true)};
 static const td__field exponential_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 0.96),
                                                SWITCH(staircase)};
 static const td__field step_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 0.1)};
@@ -45,28 +31,15 @@ static const td__field polynomial_fields[] = {COMMON, STEPS, NUMBER(end, "end_le
 static const td__field inverse_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 1),
                                            SWITCH(staircase)};
 static const td__field restarts_fields[] = {
-    COMMON,
-    TD__INTEGER(td_schedule, steps, "first_decay_steps", 0, 0),
-    NUMBER(end, "alpha", 0),
-    {.key = "t_mul",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_schedule, t_mul),
-     .by_default = 2,
-     .minimum = 1,
-     .number = true},
+    COMMON, TD__INTEGER(td_schedule, steps, "first_decay_steps", 0, 0), NUMBER(end, "alpha", 0),
+    TD__FIELD(NUMBER, td_schedule, t_mul, .by_default = 2, .minimum = 1, .number = true),
     NUMBER(m_mul, NULL, 1)};
 static const td__field piecewise_fields[] = {
     WARMUP,
-    {.key = "boundaries",
-     .type = TD__FIELD_NUMBERS,
-     .offset = offsetof(td_schedule, boundaries),
-     .count_offset = offsetof(td_schedule, boundary_count),
-     .room = TD_MAX_PIECES},
-    {.key = "values",
-     .type = TD__FIELD_NUMBERS,
-     .offset = offsetof(td_schedule, values),
-     .count_offset = offsetof(td_schedule, value_count),
-     .room = TD_MAX_PIECES + 1},
+    TD__FIELD(NUMBERS, td_schedule, boundaries,
+              .count_offset = offsetof(td_schedule, boundary_count), .room = TD_MAX_PIECES),
+    TD__FIELD(NUMBERS, td_schedule, values, .count_offset = offsetof(td_schedule, value_count),
+              .room = TD_MAX_PIECES + 1),
 };
 
 #define ROW(rows)                                                                                  \

@@ -40,7 +40,7 @@ static int columns_of(const char *text) {
 }
 
 /* The beginning of a text that is too long, in whole characters, and "..". */
-static void cut(char cell[CELL], int width) {
+static void cut_cell(char cell[CELL], int width) {
     if (columns_of(cell) <= width) {
         return;
     }
@@ -54,7 +54,7 @@ static void cut(char cell[CELL], int width) {
 static void print_row(const table *t, const char *bar, char cells[COLUMNS][CELL]) {
     for (int c = 0; c < t->columns; c++) {
         bool right = c == 2; /* numbers */
-        cut(cells[c], t->width[c]);
+        cut_cell(cells[c], t->width[c]);
         int blanks = t->width[c] - columns_of(cells[c]);
         (void)fprintf(t->stream, "%s %*s%s%*s ", bar, right ? blanks : 0, "", cells[c],
                       right ? 0 : blanks, "");

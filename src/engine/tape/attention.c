@@ -48,8 +48,8 @@ typedef struct queries {
 } queries;
 
 /* Where a head's row of a step begins, of `steps`, in q, k, v, y and their gradients. */
-static int64_t place(const td__attention *a, int64_t head, int64_t steps, int64_t step,
-                     int64_t width) {
+static int64_t place_of_head(const td__attention *a, int64_t head, int64_t steps, int64_t step,
+                             int64_t width) {
     return ((head / a->beside * steps + step) * a->beside + head % a->beside) * width;
 }
 
@@ -94,14 +94,15 @@ static queries block_of(const pass *p, int64_t head, int64_t number) {
 /* q k^T */
 static void raw_scores(const pass *p, const queries *q, td__panels keys, float *scores) {
     const td__attention *a = p->a;
-    td__gemm_panels(&(td__gemm_arguments){.m = q->rows,
-                                          .n = q->visible,
-                                          .k = a->d,
-                                          .a = p->work->q + place(a, q->head, a->t, q->first, a->d),
-                                          .lda = a->beside * a->d,
-                                          .c = scores,
-                                          .ldc = a->s},
-                    keys);
+    td__gemm_panels(
+        &(td__gemm_arguments){.m = q->rows,
+                              .n = q->visible,
+                              .k = a->d,
+                              .a = p->work->q + place_of_head(a, q->head, a->t, q->first, a->d),
+                              .lda = a->beside * a->d,
+                              .c = scores,
+                              .ldc = a->s},
+        keys);
 }
 
 static float *stats_of(const pass *p, const queries *q) {
@@ -115,14 +116,14 @@ static float *kept_of(const pass *p, const queries *q) {
 
 static td__panels pack_keys(const pass *p, int64_t head, float *room) {
     const td__attention *a = p->a;
-    return td__panels_of(p->work->k + place(a, head, a->s, 0, a->d), a->beside * a->d, true, a->s,
-                         a->d, room);
+    return td__panels_of(p->work->k + place_of_head(a, head, a->s, 0, a->d), a->beside * a->d, true,
+                         a->s, a->d, room);
 }
 
 /* --- forward -------------------------------------------------------------------------------- */
 
 /* Blocks [begin, end) of all heads' after each other. */
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void attention_forward_part(void *context, int part, int64_t begin, int64_t end) {
     const pass *p = context;
     const td__attention *a = p->a;
     float *room = p->memory + part * p->room, *mixed = room + p->rooms.keys;
@@ -132,8 +133,8 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
         queries q = block_of(p, i / p->blocks, i % p->blocks);
         if (i == begin || q.first == 0) {
             keys = pack_keys(p, q.head, room);
-            values = td__panels_of(p->work->v + place(a, q.head, a->s, 0, a->e), a->beside * a->e,
-                                   false, a->e, a->s, mixed);
+            values = td__panels_of(p->work->v + place_of_head(a, q.head, a->s, 0, a->e),
+                                   a->beside * a->e, false, a->e, a->s, mixed);
         }
         float *scores = kept_of(p, &q);
         scores = scores ? scores : own;
@@ -145,13 +146,14 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
                                   .k = q.visible,
                                   .a = scores,
                                   .lda = a->s,
-                                  .c = p->work->y + place(a, q.head, a->t, q.first, a->e),
+                                  .c = p->work->y + place_of_head(a, q.head, a->t, q.first, a->e),
                                   .ldc = a->beside * a->e},
             values);
     }
 }
 
-static td_status run(td_tape *tape, pass *p, int64_t count, td__parallel_body *body) {
+static td_status run_attention_pass(td_tape *tape, pass *p, int64_t count,
+                                    td__parallel_body *body) {
     td__buffer *memory = td__temporary(tape, (size_t)(p->room * td_threads()) * sizeof(float));
     if (!memory) {
         return TD_MEMORY;
@@ -166,7 +168,7 @@ static td_status run(td_tape *tape, pass *p, int64_t count, td__parallel_body *b
 
 td_status td__attention_forward(td_tape *tape, const td__attention_work *work) {
     pass p = make_pass(work);
-    return run(tape, &p, p.a->heads * p.blocks, forward_part);
+    return run_attention_pass(tape, &p, p.a->heads * p.blocks, attention_forward_part);
 }
 
 /* --- backward ------------------------------------------------------------------------------- */
@@ -197,14 +199,15 @@ static void add_across(const pass *p, const queries *q, const float *scores, con
 static void score_gradients(const pass *p, const queries *q, const head_panels *head,
                             const float *probabilities, float *ds) {
     const td__attention *a = p->a;
-    td__gemm_panels(&(td__gemm_arguments){.m = q->rows,
-                                          .n = q->visible,
-                                          .k = a->e,
-                                          .a = p->work->g + place(a, q->head, a->t, q->first, a->e),
-                                          .lda = a->beside * a->e,
-                                          .c = ds,
-                                          .ldc = a->s},
-                    head->values_across);
+    td__gemm_panels(
+        &(td__gemm_arguments){.m = q->rows,
+                              .n = q->visible,
+                              .k = a->e,
+                              .a = p->work->g + place_of_head(a, q->head, a->t, q->first, a->e),
+                              .lda = a->beside * a->e,
+                              .c = ds,
+                              .ldc = a->s},
+        head->values_across);
     td__kernels()->attention_softmax_backward(&q->scores, probabilities, ds);
 }
 
@@ -213,8 +216,8 @@ static void backward_block(const pass *p, const queries *q, const head_panels *h
                            float *room) {
     const td__attention *a = p->a;
     const td__attention_work *w = p->work;
-    int64_t query = place(a, q->head, a->t, q->first, a->d),
-            mixed = place(a, q->head, a->t, q->first, a->e);
+    int64_t query = place_of_head(a, q->head, a->t, q->first, a->d),
+            mixed = place_of_head(a, q->head, a->t, q->first, a->e);
     float *packing = room, *again = room + p->rooms.queries, *ds = again + p->rooms.scores;
     const float *probabilities = kept_of(p, q);
     if (!probabilities) {
@@ -239,30 +242,31 @@ static void backward_block(const pass *p, const queries *q, const head_panels *h
     }
     if (w->dk) {
         add_across(p, q, ds, w->q + query, a->d, add || w->add_k,
-                   w->dk + place(a, q->head, a->s, 0, a->d), packing);
+                   w->dk + place_of_head(a, q->head, a->s, 0, a->d), packing);
     }
     if (w->dv) {
         add_across(p, q, probabilities, w->g + mixed, a->e, add || w->add_v,
-                   w->dv + place(a, q->head, a->s, 0, a->e), packing);
+                   w->dv + place_of_head(a, q->head, a->s, 0, a->e), packing);
     }
 }
 
 static void clear(const td__attention *a, float *gradient, bool add, int64_t head, int64_t steps,
                   int64_t width) {
     for (int64_t step = 0; gradient && !add && step < steps; step++) {
-        memset(gradient + place(a, head, steps, step, width), 0, (size_t)width * sizeof *gradient);
+        memset(gradient + place_of_head(a, head, steps, step, width), 0,
+               (size_t)width * sizeof *gradient);
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void attention_backward_part(void *context, int part, int64_t begin, int64_t end) {
     const pass *p = context;
     const td__attention *a = p->a;
     const td__attention_work *w = p->work;
     float *keys = p->memory + part * p->room, *values = keys + p->rooms.keys;
     float *mixed = values + p->rooms.values, *rest = mixed + p->rooms.mixed;
     for (int64_t number = begin; number < end; number++) {
-        const float *k = w->k + place(a, number, a->s, 0, a->d);
-        const float *v = w->v + place(a, number, a->s, 0, a->e);
+        const float *k = w->k + place_of_head(a, number, a->s, 0, a->d);
+        const float *v = w->v + place_of_head(a, number, a->s, 0, a->e);
         head_panels head = {
             .values_across = td__panels_of(v, a->beside * a->e, true, a->s, a->e, values),
             .keys_along = td__panels_of(k, a->beside * a->d, false, a->d, a->s, mixed)};
@@ -290,5 +294,5 @@ td_status td__attention_backward(td_tape *tape, const td__attention_work *work) 
     if (work->ds) { /* blocks leave out what they do not see */
         memset(work->ds, 0, (size_t)(a->heads * a->t * a->s) * sizeof(float));
     }
-    return run(tape, &p, a->heads, backward_part);
+    return run_attention_pass(tape, &p, a->heads, attention_backward_part);
 }

@@ -12,8 +12,8 @@
 
 typedef struct td__attention {
     int64_t heads, t, s, d, e; /* q (heads, t, d), k (heads, s, d), v (heads, s, e) */
-    int64_t
-        beside; /* so many heads lie beside each other in a step: q (heads / beside, t, beside, d), … */
+    /* How many heads lie beside each other in a step: q (heads / beside, t, beside, d), …. */
+    int64_t beside;
     float scale;
     bool causal;
     int32_t rank;                                         /* of the scores, (…, t, s) */

@@ -17,7 +17,7 @@ typedef struct box_work {
     bool add, write;
 } box_work;
 
-static void move(const box_work *w, float *whole, float *part) {
+static void move_part(const box_work *w, float *whole, float *part) {
     int64_t n = w->size[w->rank - 1];
     float *to = w->write ? whole : part;
     const float *from = w->write ? part : whole;
@@ -38,7 +38,7 @@ static void move_lines(void *context, int part, int64_t begin, int64_t end) {
         offset += index[i] * w->step[i];
     }
     for (int64_t line = begin; line < end; line++) {
-        move(w, w->whole + offset, w->part + line * w->size[w->rank - 1]);
+        move_part(w, w->whole + offset, w->part + line * w->size[w->rank - 1]);
         for (int32_t i = w->rank - 2; i >= 0; i--) {
             offset += w->step[i];
             if (++index[i] < w->size[i]) {
@@ -50,7 +50,7 @@ static void move_lines(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void run(const td__box *box, float *whole, float *part, bool add, bool write) {
+static void copy_box(const td__box *box, float *whole, float *part, bool add, bool write) {
     box_work w = {.rank = 1, .size = {1}, .step = {1}, .whole = whole, .part = part};
     w.add = add;
     w.write = write;
@@ -83,9 +83,9 @@ static void run(const td__box *box, float *whole, float *part, bool add, bool wr
 }
 
 void td__box_read(const td__box *box, const float *whole, bool add, float *part) {
-    run(box, (float *)whole, part, add, false);
+    copy_box(box, (float *)whole, part, add, false);
 }
 
 void td__box_write(const td__box *box, const float *part, bool add, float *whole) {
-    run(box, whole, (float *)part, add, true);
+    copy_box(box, whole, (float *)part, add, true);
 }

@@ -163,7 +163,7 @@ static void run_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void run(broadcast_work *work) {
+static void run_broadcast(broadcast_work *work) {
     const td__broadcast *p = work->plan;
     int64_t total = 1;
     for (int32_t i = 0; i < p->rank; i++) {
@@ -180,24 +180,25 @@ static void run(broadcast_work *work) {
 
 void td__broadcast_binary(const td__broadcast *plan, td__binary op, const float *a, const float *b,
                           float *c) {
-    run(&(broadcast_work){.plan = plan, .run = run_binary, .a = a, .b = b, .result = c, .op = op});
+    run_broadcast(
+        &(broadcast_work){.plan = plan, .run = run_binary, .a = a, .b = b, .result = c, .op = op});
 }
 
 void td__broadcast_backward(const td__broadcast *plan, td__binary op, int side, const float *a,
                             const float *b, const float *g, bool add, float *d) {
-    run(&(broadcast_work){.plan = plan,
-                          .run = run_backward,
-                          .a = a,
-                          .b = b,
-                          .g = g,
-                          .result = d,
-                          .add = add,
-                          .op = op,
-                          .side = side});
+    run_broadcast(&(broadcast_work){.plan = plan,
+                                    .run = run_backward,
+                                    .a = a,
+                                    .b = b,
+                                    .g = g,
+                                    .result = d,
+                                    .add = add,
+                                    .op = op,
+                                    .side = side});
 }
 
 void td__broadcast_expand(const td__broadcast *plan, const float *x, float scale, bool add,
                           float *y) {
-    run(&(broadcast_work){
+    run_broadcast(&(broadcast_work){
         .plan = plan, .run = run_expand, .a = x, .result = y, .scale = scale, .add = add});
 }

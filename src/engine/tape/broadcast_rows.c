@@ -2,7 +2,7 @@
 #include "tape/broadcast.h"
 
 /* Takes an operand's axes, aligned at the end, into the result's shape. */
-static bool join(td_shape *shape, const td_shape *operand) {
+static bool join_shape(td_shape *shape, const td_shape *operand) {
     int32_t shift = shape->rank - operand->rank;
     for (int32_t i = 0; i < operand->rank; i++) {
         int64_t dim = operand->dims[i], *joined = &shape->dims[i + shift];
@@ -37,7 +37,7 @@ bool td__broadcast_rows_init(td_tape *tape, const char *op, size_t count,
         rows->shape.dims[i] = 1;
     }
     for (size_t i = 0; i < count; i++) {
-        if (operands[i] && !join(&rows->shape, &operands[i]->shape)) {
+        if (operands[i] && !join_shape(&rows->shape, &operands[i]->shape)) {
             char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
             return td__fail(tape, TD_BAD_SHAPE, "%s: shapes %s and %s cannot be broadcast together",
                             op, td_shape_text(&operands[0]->shape, a),

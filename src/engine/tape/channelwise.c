@@ -81,7 +81,7 @@ static void set_strip_size(plan *p) {
 }
 
 /* What follows from the taps' extent, and memory. taps.count is the most there can be. */
-static td_status prepare(td_tape *tape, plan *p, const float *bias, int64_t slices) {
+static td_status prepare_plan(td_tape *tape, plan *p, const float *bias, int64_t slices) {
     p->kernels = td__kernels();
     set_strip_size(p);
     int64_t padded = p->blocks * p->taps.width, channels = p->groups * p->out;
@@ -232,7 +232,7 @@ static td_status channelwise_forward(td_tape *tape, const td__conv *c, const flo
     p.result = y;
     p.finish = c->finish;
     p.flags = flags;
-    if (prepare(tape, &p, bias, 0)) {
+    if (prepare_plan(tape, &p, bias, 0)) {
         return TD_MEMORY;
     }
     set_forward_offsets(c, &p);
@@ -314,7 +314,7 @@ static td_status phase_to_input(td_tape *tape, const td__conv *c, const float *d
               .pixel_stride = c->stride[1] * c->channels,
               .flags = flags};
     p.taps.count = rows.taps * columns.taps * p.in;
-    if (prepare(tape, &p, bias, 0)) {
+    if (prepare_plan(tape, &p, bias, 0)) {
         return TD_MEMORY;
     }
     set_backward_taps(c, kernel, phase, &p);
@@ -370,7 +370,7 @@ static td_status channelwise_to_kernel(td_tape *tape, const td__conv *c, const f
     p.gradient = dz;
     slice_work work = {.plan = &p, .rows = c->batch * c->out[0]};
     work.count = min(work.rows, SLICES);
-    if (prepare(tape, &p, NULL, work.count)) {
+    if (prepare_plan(tape, &p, NULL, work.count)) {
         return TD_MEMORY;
     }
     set_forward_offsets(c, &p);

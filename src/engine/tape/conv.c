@@ -103,7 +103,7 @@ static td_status pad_image(td_tape *tape, const float *from, int64_t batch, int6
     return TD_OK;
 }
 
-static void drop(td_tape *tape, td__buffer *buffer) {
+static void drop_buffer(td_tape *tape, td__buffer *buffer) {
     if (buffer) {
         td__buffer_drop(tape, buffer);
     }
@@ -361,7 +361,7 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
         run_patches(&p, c->batch);
         td__buffer_drop(tape, packed.memory);
     }
-    drop(tape, source.memory);
+    drop_buffer(tape, source.memory);
     return status;
 }
 
@@ -475,7 +475,7 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
             }
         }
     }
-    drop(tape, source.memory);
+    drop_buffer(tape, source.memory);
     return status;
 }
 
@@ -633,9 +633,9 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
         td__buffer *widened = NULL;
         status = widen(tape, c, dz, w.group, &w, &widened);
         status = status ? status : run_kernel_group(tape, &w);
-        drop(tape, widened);
+        drop_buffer(tape, widened);
     }
-    drop(tape, starts);
-    drop(tape, w.source.memory);
+    drop_buffer(tape, starts);
+    drop_buffer(tape, w.source.memory);
     return status;
 }

@@ -33,7 +33,7 @@ typedef struct work {
 } work;
 
 /* Taps [*first, *first + *count) of a window at a result's place along an axis lie inside the image. */
-static void cut(const td__conv *c, int axis, int64_t place, int64_t *first, int64_t *count) {
+static void cut_taps(const td__conv *c, int axis, int64_t place, int64_t *first, int64_t *count) {
     int64_t size = axis == 0 ? c->height : c->width, dilation = c->dilation[axis];
     int64_t start = place * c->stride[axis] - c->before[axis];
     int64_t skipped = start < 0 ? (-start + dilation - 1) / dilation : 0;
@@ -45,7 +45,7 @@ static void cut(const td__conv *c, int axis, int64_t place, int64_t *first, int6
 
 static bool is_whole(const td__conv *c, int64_t column) {
     int64_t first, count;
-    cut(c, 1, column, &first, &count);
+    cut_taps(c, 1, column, &first, &count);
     return count == c->kernel[1];
 }
 
@@ -57,8 +57,8 @@ static void pixels(const work *w, int64_t row, int64_t begin, int64_t end) {
                                .column_stride = c->dilation[1] * c->channels,
                                .step = c->stride[1] * c->channels,
                                .weight_row = c->kernel[1] * c->channels};
-    cut(c, 0, i, &top, &window.rows);
-    cut(c, 1, begin, &left, &window.columns);
+    cut_taps(c, 0, i, &top, &window.rows);
+    cut_taps(c, 1, begin, &left, &window.columns);
     int64_t y = i * c->stride[0] - c->before[0] + top * c->dilation[0];
     int64_t x = begin * c->stride[1] - c->before[1] + left * c->dilation[1];
     bool inside = window.rows > 0 && window.columns > 0; /* otherwise nothing is read */

@@ -21,7 +21,7 @@ enum {
     PANEL = 8192, /* floats of a panel, 32 KiB: a block of the inner dimension is so long at most */
     LONGEST_BLOCK = 512,
     LONGEST_LEFT = 256, /* the same where a has columns: a tile of them is to stay near, too */
-    /* Elements of a column of a that are so many floats apart share few places of a cache: columns are
+    /* Elements of a column of a that are this many floats apart share few places of a cache: columns are
      * packed if they pass as many panels. */
     FAR_COLUMNS = 64,
     WORTH_PANELS = 4,
@@ -31,7 +31,7 @@ enum {
     FEW_ROWS = 224,      /* past b: with fewer, packing costs more than it saves */
     FAR_ROWS = 1024,     /* floats from row to row of b: so far, they share few places of a cache */
     LINE = 16,           /* floats of a cache line */
-    ROWS_OF_READING = 4, /* with fewer, reading b takes as long as multiplying so many */
+    ROWS_OF_READING = 4, /* with fewer, reading b takes as long as multiplying this many */
     SPREAD_FLOATS = 1 << 16, /* of b, which are worth a thread that is awake */
     MAXIMUM_TILE_ROWS = 16
 };

@@ -269,6 +269,15 @@ float *td__gradient(td_tape *tape, td__node *node, int32_t i, bool *add) {
     return own->data;
 }
 
+float *td__gradient_to_add(td_tape *tape, td__node *node, int32_t i) {
+    bool add;
+    float *to = td__gradient(tape, node, i, &add);
+    if (to && !add) {
+        memset(to, 0, (size_t)input(tape, node, i)->tensor->count * sizeof *to);
+    }
+    return to;
+}
+
 float *td__gradient_in_place(td_tape *tape, td__node *node, int32_t i, bool *add) {
     td__slot *slot = input(tape, node, i);
     td__slot *output = &tape->slots[node->output->slot];

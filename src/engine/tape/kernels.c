@@ -28,7 +28,7 @@ _Atomic(const td__kernels_table *) td__kernels_chosen;
 /* Each written once, by fill. */
 static td__kernels_table tables[TD__CPU_COUNT];
 
-static void fill(void) {
+static void fill_table(void) {
     for (td__cpu cpu = TD__CPU_PORTABLE; cpu < TD__CPU_COUNT; cpu++) {
         if (variants[cpu] && td__cpu_has(cpu)) {
             variants[cpu](&tables[cpu]);
@@ -39,12 +39,12 @@ static void fill(void) {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void td__kernels_use(td__cpu cpu) {
-    pthread_once(&once, fill);
+    pthread_once(&once, fill_table);
     atomic_store_explicit(&td__kernels_chosen, &tables[cpu], memory_order_release);
 }
 
 const td__kernels_table *td__kernels_choose(void) {
-    pthread_once(&once, fill);
+    pthread_once(&once, fill_table);
     const td__kernels_table *none = NULL, *chosen = &tables[td__cpu_chosen()];
     return atomic_compare_exchange_strong(&td__kernels_chosen, &none, chosen) ? chosen : none;
 }

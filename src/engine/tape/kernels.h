@@ -249,14 +249,14 @@ typedef struct td__kernels {
     void (*pack_transposed)(int64_t columns, int64_t k, const float *b, int64_t ldb, float *panel);
     /* to[t, i, r] = a[i * lda + t * rows + r] for each tile t of rows */
     void (*pack_left)(int tiles, int rows, int64_t k, const float *a, int64_t lda, float *to);
-    /* Packs k rows of b into as many panels as so many columns have; columns beyond are zero. */
+    /* Packs k rows of b into as many panels as `columns` columns have; columns beyond are zero. */
     void (*pack_rows)(int64_t columns, int64_t k, const float *b, int64_t ldb, int64_t panel_stride,
                       float *panels);
     /* c[r, j] = bias[j] + sum over s, k of rows[r][offsets[s] + k] * b[s * segment + k, j] */
     void (*tile_dot)(int row_count, int columns, int64_t segments, int64_t segment,
                      const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
                      const float *bias, float *c, int64_t ldc, int flags);
-    /* The same of one row, a[k], past all panels that so many columns have, panel_stride floats apart. */
+    /* The same of one row, a[k], past all panels that `columns` columns have, panel_stride floats apart. */
     void (*row_dot)(int64_t columns, int64_t k, const float *a, const float *b,
                     int64_t panel_stride, int64_t ldb, const float *bias, float *c, int flags);
     /* c[r, j] = sum over s, k of starts[s][offset + k * stride + r] * b[s * segment + k, j] */

@@ -48,7 +48,7 @@ static void activate_part(void *context, int part, int64_t begin, int64_t end) {
     td__kernels()->activate[w->activation](end - begin, w->alpha, w->x + begin, w->y + begin);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void linear_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const activation_work *w = context;
     td__kernels()->activate_backward[w->activation](end - begin, w->alpha, w->x + begin,
@@ -64,7 +64,7 @@ void td__activate_backward_all(td_activation activation, float alpha, int64_t n,
                                const float *g, bool add, float *dx) {
     activation_work work = {
         .activation = activation, .alpha = alpha, .x = v, .g = g, .y = dx, .add = add};
-    td__parallel(n, 64, TD__GRAIN, backward_part, &work);
+    td__parallel(n, 64, TD__GRAIN, linear_backward_part, &work);
 }
 
 void td__finish_run(const td__finish *finish, int64_t n, float *y) {

@@ -112,6 +112,8 @@ const float *td__output_gradient(const td_tape *tape, const td__node *node);
 /* Where the gradient of input i goes. *add says whether to add to what is there or to overwrite
  * (the memory is not set). NULL when memory is exhausted. */
 float *td__gradient(td_tape *tape, td__node *node, int32_t i, bool *add);
+/* The same, to be added to in any case: zero where nothing is there. */
+float *td__gradient_to_add(td_tape *tape, td__node *node, int32_t i);
 /* The same for kernels that write element k of the input's gradient from elements k of the output's
  * gradient only (shapes equal): may return the output gradient's own memory, to be overwritten. */
 float *td__gradient_in_place(td_tape *tape, td__node *node, int32_t i, bool *add);

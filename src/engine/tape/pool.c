@@ -85,7 +85,7 @@ bool td__pool_fit_whole(td_tape *tape, const char *op, const td_tensor *x, td__p
 }
 
 /* What is left of window number i along an axis: taps [*first, *first + result) of it. */
-static int64_t cut(const td__pool *p, int axis, int64_t i, int64_t *first) {
+static int64_t cut_window(const td__pool *p, int axis, int64_t i, int64_t *first) {
     int64_t start = i * p->stride[axis] - p->before[axis];
     int64_t end = start + p->window[axis];
     *first = start < 0 ? -start : 0;
@@ -98,13 +98,13 @@ void td__pool_rows(const td__pool *p, int64_t begin, int64_t end, td__pool_visit
     for (int64_t row = begin; row < end; row++) {
         int64_t image = row / p->out[0], i = row % p->out[0], first_row, first_column;
         td__pool_run run = {.channels = p->channels};
-        run.window.rows = cut(p, 0, i, &first_row);
+        run.window.rows = cut_window(p, 0, i, &first_row);
         run.window.row_stride = row_stride;
         run.window.step = p->stride[1] * p->channels;
         run.window.tap_row = p->window[1];
         int64_t top = i * p->stride[0] - p->before[0] + first_row;
         for (int64_t j = 0; j < p->out[1]; j += run.pixels) {
-            run.window.columns = cut(p, 1, j, &first_column);
+            run.window.columns = cut_window(p, 1, j, &first_column);
             run.window.first_tap = first_row * p->window[1] + first_column;
             int64_t left = j * p->stride[1] - p->before[1] + first_column;
             run.input = image * p->size[0] * row_stride + top * row_stride + left * p->channels;

@@ -6,8 +6,8 @@
 
 enum { FIRST_ENTRIES = 64 };
 
-static td__prepared *place_of(td__prepared *entries, size_t capacity, const float *weights,
-                              td__prepared_kind kind, size_t bytes) {
+static td__prepared *entry_of_weights(td__prepared *entries, size_t capacity, const float *weights,
+                                      td__prepared_kind kind, size_t bytes) {
     uint64_t hash = ((uint64_t)(uintptr_t)weights + (uint64_t)kind) * 0x9E3779B97F4A7C15u;
     size_t place = (size_t)(hash >> 32) & (capacity - 1);
     for (;; place = (place + 1) & (capacity - 1)) {
@@ -20,7 +20,7 @@ static td__prepared *place_of(td__prepared *entries, size_t capacity, const floa
 }
 
 /* Room for one more, with at least half of the places free. */
-static bool make_room(td__prepared_table *table) {
+static bool make_entry_room(td__prepared_table *table) {
     if (2 * (table->count + 1) <= table->capacity) {
         return true;
     }
@@ -32,7 +32,7 @@ static bool make_room(td__prepared_table *table) {
     for (size_t i = 0; i < table->capacity; i++) {
         const td__prepared *old = &table->entries[i];
         if (old->kind != TD__PREPARED_NOTHING) {
-            *place_of(grown, capacity, old->weights, old->kind, old->bytes) = *old;
+            *entry_of_weights(grown, capacity, old->weights, old->kind, old->bytes) = *old;
         }
     }
     td__free(table->entries);
@@ -44,10 +44,10 @@ static bool make_room(td__prepared_table *table) {
 td__prepared *td__prepare(td_tape *tape, const float *weights, td__prepared_kind kind,
                           size_t bytes) {
     td__prepared_table *table = &tape->prepared;
-    if (!tape->inference || !table->memory || !make_room(table)) {
+    if (!tape->inference || !table->memory || !make_entry_room(table)) {
         return NULL;
     }
-    td__prepared *entry = place_of(table->entries, table->capacity, weights, kind, bytes);
+    td__prepared *entry = entry_of_weights(table->entries, table->capacity, weights, kind, bytes);
     if (entry->kind != TD__PREPARED_NOTHING) {
         return entry;
     }

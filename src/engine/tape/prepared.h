@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "tape/op.h"
 
-/* What it is; with the address of the weights and its size it tells one from another. */
+/* What it is; with the address of the weights and its size it identifies an entry. */
 typedef enum td__prepared_kind {
     TD__PREPARED_NOTHING, /* an entry that is free */
     TD__PREPARED_PANELS,  /* td__pack_panels */
@@ -31,7 +31,7 @@ typedef struct td__prepared_table {
 /* Products with more rows than this gain nothing that is worth the memory. */
 #define TD__PREPARED_ROWS 4096
 
-/* So many bytes made of these weights, which stay as long as the tape does; the caller fills those that
+/* `size` bytes made of these weights, which stay as long as the tape does; the caller fills those that
  * are not made and says so. The entry is valid until the next call. NULL: the caller makes it for this
  * time only, because the tape is not for inference or memory is short, which is no error. */
 td__prepared *td__prepare(td_tape *tape, const float *weights, td__prepared_kind kind,

@@ -73,8 +73,8 @@ struct td_tape {
     const td__tape_sync *sync;   /* borrowed; NULL: the batch is whole */
     bool no_history;
     bool inference; /* what td_tape_options promises of it */
-    bool
-        together; /* while a model runs of which only the outputs are asked for: memory goes round */
+    /* While a model runs of which only the outputs are asked for: memory goes round. */
+    bool together;
     bool training;
 };
 

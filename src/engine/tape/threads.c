@@ -226,9 +226,9 @@ void td__threads_limit(int threads) {
 
 /* How many threads take part in the next region. */
 static int threads_to_use(int shares) {
-    int most = atomic_load_explicit(&limit, memory_order_relaxed);
-    most = most > 0 && most < TD__MAX_THREADS ? most : TD__MAX_THREADS;
-    int threads = shares < most ? shares : most;
+    int max_threads = atomic_load_explicit(&limit, memory_order_relaxed);
+    max_threads = max_threads > 0 && max_threads < TD__MAX_THREADS ? max_threads : TD__MAX_THREADS;
+    int threads = shares < max_threads ? shares : max_threads;
     if (use.threads > 0 && td__seconds() > use.until) {
         use.threads = 2 * use.threads < threads ? 2 * use.threads : 0;
     }

@@ -209,8 +209,8 @@ static void make_panels(plan *p, bool transposed, int64_t packed, bool keep, con
 }
 
 /* transposed: panels of a kernel whose rows are the results' channels. */
-static td_status run(td_tape *tape, const td__conv *c, plan *p, const float *kernel,
-                     bool transposed) {
+static td_status run_winograd(td_tape *tape, const td__conv *c, plan *p, const float *kernel,
+                              bool transposed) {
     set_sizes(c, p);
     int64_t pairs = p->in * p->out, width = p->kernels->panel_width;
     int64_t packed = (int64_t)(td__panels_bytes(p->out, p->in) / sizeof(float));
@@ -241,22 +241,27 @@ static td_status run(td_tape *tape, const td__conv *c, plan *p, const float *ker
     return TD_OK;
 }
 
+/* From the convolution's input to its output. */
+static plan forward_plan(const td__conv *c, bool for_kernel, const float *x) {
+    return (plan){.tiles = find_tiles(c, for_kernel),
+                  .source = x,
+                  .height = c->height,
+                  .width = c->width,
+                  .in = c->channels,
+                  .out = c->filters,
+                  .before = {c->before[0], c->before[1]},
+                  .rows = c->out[0],
+                  .columns = c->out[1]};
+}
+
 static td_status winograd_forward(td_tape *tape, const td__conv *c, const float *x,
                                   const float *kernel, const float *bias, float *y, int flags) {
-    plan p = {.tiles = find_tiles(c, false),
-              .source = x,
-              .height = c->height,
-              .width = c->width,
-              .in = c->channels,
-              .out = c->filters,
-              .before = {c->before[0], c->before[1]},
-              .rows = c->out[0],
-              .columns = c->out[1],
-              .bias = bias,
-              .result = y,
-              .flags = flags,
-              .finish = c->finish};
-    return run(tape, c, &p, kernel, false);
+    plan p = forward_plan(c, false, x);
+    p.bias = bias;
+    p.result = y;
+    p.flags = flags;
+    p.finish = c->finish;
+    return run_winograd(tape, c, &p, kernel, false);
 }
 
 static td_status winograd_to_input(td_tape *tape, const td__conv *c, const float *dz,
@@ -273,7 +278,7 @@ static td_status winograd_to_input(td_tape *tape, const td__conv *c, const float
               .bias = bias,
               .result = dx,
               .flags = flags};
-    return run(tape, c, &p, kernel, true);
+    return run_winograd(tape, c, &p, kernel, true);
 }
 
 /* Tiles of a slice: m[place] += v[place]^T u[place] */
@@ -316,16 +321,8 @@ static void slice_part(void *context, int part, int64_t begin, int64_t end) {
 
 static td_status winograd_to_kernel(td_tape *tape, const td__conv *c, const float *x,
                                     const float *dz, bool add, float *dw) {
-    plan p = {.tiles = find_tiles(c, true),
-              .source = x,
-              .height = c->height,
-              .width = c->width,
-              .in = c->channels,
-              .out = c->filters,
-              .before = {c->before[0], c->before[1]},
-              .rows = c->out[0],
-              .columns = c->out[1],
-              .gradient = dz};
+    plan p = forward_plan(c, true, x);
+    p.gradient = dz;
     p.slice_count = slice_count(c, p.tiles);
     set_sizes(c, &p);
     int64_t sums = p.places * p.in * p.out;

@@ -39,7 +39,7 @@ typedef struct program {
     size_t left;   /* bytes that weights may still take */
 } program;
 
-static td_status malformed(const program *p, const char *what, td_error *error) {
+static td_status program_malformed(const program *p, const char *what, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: not a sound program of torch.export: %s", p->path,
                         what);
 }
@@ -154,7 +154,7 @@ const char *td__aten_sizes(td__aten_call *call, const char *name) {
     for (size_t i = 0; i < count; i++) {
         parts[i] = size_value(call, json_array_get(list, i));
     }
-    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    td__attribute axis = TD__NAMED_INT("axis", 0);
     return count == 1 ? parts[0] : td__operator(call->to, "Concat", count, parts, 1, &axis);
 }
 
@@ -303,7 +303,7 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
     } else {
         status = data.size == bytes
                      ? TD_MEMORY
-                     : malformed(p, "a tensor has another size than its shape", error);
+                     : program_malformed(p, "a tensor has another size than its shape", error);
     }
     td__zip_member_release(&data);
     return status;
@@ -351,7 +351,7 @@ static td_status open_program(program *p, const void *bytes, size_t size, td_err
                  : read_json(p, "data/constants/model_constants_config.json", &p->constants, error);
     p->graph = json_object_get(json_object_get(p->model, "graph_module"), "graph");
     if (!status && !p->graph) {
-        status = malformed(p, "it has no graph", error);
+        status = program_malformed(p, "it has no graph", error);
     }
     return status;
 }
@@ -391,7 +391,7 @@ static td_status convert_inputs(program *p, td_error *error) {
             }
         }
         if (!name || !called) {
-            return malformed(p, "an input that is no tensor", error);
+            return program_malformed(p, "an input that is no tensor", error);
         }
         td_shape shape;
         const json_t *info = json_object_get(json_object_get(p->graph, "tensor_values"), name);
@@ -403,7 +403,7 @@ static td_status convert_inputs(program *p, td_error *error) {
         } else if (known) {
             td__operators_port(p->to, false, called, types[dtype].dtype, &shape);
         } else {
-            status = malformed(p, "an input has no type or shape", error);
+            status = program_malformed(p, "an input has no type or shape", error);
         }
         (void)json_object_set_new(p->values, name, json_string(called));
     }
@@ -498,7 +498,7 @@ static td_status convert_outputs(program *p, td_error *error) {
         char ending[40];
         if (!value || !read_sizes(info, &shape) || dtype < 1 ||
             (size_t)dtype >= sizeof types / sizeof *types) {
-            return malformed(p, "an output that nothing makes", error);
+            return program_malformed(p, "an output that nothing makes", error);
         }
         (void)snprintf(ending, sizeof ending, "/output_%zu", i);
         const char *kept = call_value(p, name, ending);
@@ -508,14 +508,14 @@ static td_status convert_outputs(program *p, td_error *error) {
     return TD_OK;
 }
 
-static td_status convert(program *p, td_error *error) {
+static td_status convert_program(program *p, td_error *error) {
     const json_t *nodes = json_object_get(p->graph, "nodes");
     char missing[MAX_MISSING] = "";
     size_t refused = 0;
     td_status status = convert_inputs(p, error);
     count_uses(p, nodes);
     if (!status && json_array_size(nodes) > MAX_NODES) {
-        status = malformed(p, "it has too many nodes", error);
+        status = program_malformed(p, "it has too many nodes", error);
     }
     for (size_t i = 0; !status && i < json_array_size(nodes) && !td__operators_exhausted(p->to);
          i++) {
@@ -542,7 +542,7 @@ td__graph *td__exported_graph(const void *bytes, size_t size, const char *path, 
     td_status status = p.to && p.values && p.uses && p.views && p.taken
                            ? open_program(&p, bytes, size, error)
                            : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-    status = status ? status : convert(&p, error);
+    status = status ? status : convert_program(&p, error);
     td_error reason = {0};
     td__graph *graph = status ? NULL : td__graph_build(p.to, "exported", &reason);
     if (!status && !graph) {

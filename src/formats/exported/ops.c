@@ -5,18 +5,6 @@
 #include <string.h>
 
 enum { MAX_PARTS = 256 };
-#define INTS(key, values, n)                                                                       \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__INTS, .integers = values, .count = n                              \
-    }
-#define INT(key, value)                                                                            \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__INT, .integer = value                                             \
-    }
-#define REAL(key, value)                                                                           \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__REAL, .number = (float)(value)                                    \
-    }
 #define SELF(call) td__aten_value(call, "self")
 
 /* --- element-wise ------------------------------------------------------------------------- */
@@ -69,7 +57,7 @@ static const char *gelu(td__aten_call *call) {
 
 static const char *leaky_relu(td__aten_call *call) {
     const char *x = SELF(call);
-    td__attribute alpha = REAL("alpha", td__aten_real(call, "negative_slope", 0.01));
+    td__attribute alpha = TD__NAMED_REAL("alpha", td__aten_real(call, "negative_slope", 0.01));
     return td__operator(call->to, "LeakyRelu", 1, &x, 1, &alpha);
 }
 
@@ -78,13 +66,13 @@ static const char *elu(td__aten_call *call) {
     if (td__aten_real(call, "scale", 1) != 1 || td__aten_real(call, "input_scale", 1) != 1) {
         return td__operator_refuse(call->to, "a scale");
     }
-    td__attribute alpha = REAL("alpha", td__aten_real(call, "alpha", 1));
+    td__attribute alpha = TD__NAMED_REAL("alpha", td__aten_real(call, "alpha", 1));
     return td__operator(call->to, "Elu", 1, &x, 1, &alpha);
 }
 
 static const char *hardsigmoid(td__aten_call *call) {
     const char *x = SELF(call);
-    td__attribute numbers[2] = {REAL("alpha", 1 / 6.0), REAL("beta", 0.5)};
+    td__attribute numbers[2] = {TD__NAMED_REAL("alpha", 1 / 6.0), TD__NAMED_REAL("beta", 0.5)};
     return td__operator(call->to, "HardSigmoid", 1, &x, 2, numbers);
 }
 
@@ -112,7 +100,7 @@ static const char *where(td__aten_call *call) {
 
 static const char *along(td__aten_call *call) {
     const char *x = SELF(call);
-    td__attribute axis = INT("axis", td__aten_int(call, "dim", -1));
+    td__attribute axis = TD__NAMED_INT("axis", td__aten_int(call, "dim", -1));
     return td__operator(call->to, call->row->word, 1, &x, 1, &axis);
 }
 
@@ -125,7 +113,7 @@ static const char *linear(td__aten_call *call) {
     if (td__aten_shape(call, "input", &shape) == 2 && td__aten_argument(call, "bias")) {
         const char *inputs[3] = {td__aten_value(call, "input"), td__aten_value(call, "weight"),
                                  td__aten_value(call, "bias")};
-        return td__operator(to, "Gemm", 3, inputs, 1, &INT("transB", 1));
+        return td__operator(to, "Gemm", 3, inputs, 1, &TD__NAMED_INT("transB", 1));
     }
     const char *w =
         td__operator_transpose(to, td__aten_value(call, "weight"), 2, (int64_t[]){1, 0});
@@ -148,7 +136,7 @@ static const char *addmm(td__aten_call *call) {
                  : td__operator_refuse(call->to, "factors");
 }
 
-/* So many numbers of an argument, one for all axes where it has one. */
+/* `axes` numbers of an argument, one for all axes where it has one. */
 static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t fallback,
                    int64_t out[TD_MAX_RANK]) {
     size_t count = td__aten_ints(call, name, out);
@@ -195,10 +183,11 @@ static const char *convolve(td__aten_call *call) {
         !read_window(call, (size_t)weight.rank - 2, weight.dims + 2, &w)) {
         return NULL;
     }
-    td__attribute attributes[5] = {
-        INTS("strides", w.strides, w.axes), INTS("dilations", w.dilations, w.axes),
-        INTS("pads", w.pads, 2 * w.axes), INT("group", td__aten_int(call, "groups", 1)),
-        INTS("output_padding", w.more, w.axes)};
+    td__attribute attributes[5] = {TD__NAMED_INTS("strides", w.strides, w.axes),
+                                   TD__NAMED_INTS("dilations", w.dilations, w.axes),
+                                   TD__NAMED_INTS("pads", w.pads, 2 * w.axes),
+                                   TD__NAMED_INT("group", td__aten_int(call, "groups", 1)),
+                                   TD__NAMED_INTS("output_padding", w.more, w.axes)};
     const char *inputs[3] = {td__aten_value(call, "input"), td__aten_value(call, "weight")};
     size_t count = 2;
     if (td__aten_argument(call, "bias")) {
@@ -228,12 +217,13 @@ static const char *pool(td__aten_call *call) {
         memcpy(w.strides, kernel, sizeof kernel);
     }
     const json_t *padded = td__aten_argument(call, "count_include_pad");
-    td__attribute attributes[5] = {INTS("kernel_shape", kernel, axes),
-                                   INTS("strides", w.strides, axes), INTS("pads", w.pads, 2 * axes),
-                                   INT("ceil_mode", td__aten_bool(call, "ceil_mode"))};
-    attributes[4] =
-        average ? INT("count_include_pad", !padded || td__aten_bool(call, "count_include_pad"))
-                : INTS("dilations", w.dilations, axes);
+    td__attribute attributes[5] = {TD__NAMED_INTS("kernel_shape", kernel, axes),
+                                   TD__NAMED_INTS("strides", w.strides, axes),
+                                   TD__NAMED_INTS("pads", w.pads, 2 * axes),
+                                   TD__NAMED_INT("ceil_mode", td__aten_bool(call, "ceil_mode"))};
+    attributes[4] = average ? TD__NAMED_INT("count_include_pad",
+                                            !padded || td__aten_bool(call, "count_include_pad"))
+                            : TD__NAMED_INTS("dilations", w.dilations, axes);
     return td__operator(call->to, call->row->word, 1, &x, 5, attributes);
 }
 
@@ -279,7 +269,7 @@ static const char *attention(td__aten_call *call) {
                      ? TD__OPERATOR(to, "Where", given, scores, td__operator_number(to, -HUGE_VAL))
                      : TD__OPERATOR(to, "Add", scores, given);
     }
-    const char *shares = td__operator(to, "Softmax", 1, &scores, 1, &INT("axis", -1));
+    const char *shares = td__operator(to, "Softmax", 1, &scores, 1, &TD__NAMED_INT("axis", -1));
     return TD__OPERATOR(to, "MatMul", shares, td__aten_value(call, "value"));
 }
 
@@ -289,8 +279,9 @@ static const char *batch_norm(td__aten_call *call) {
     const char *inputs[5] = {td__aten_value(call, "input"), td__aten_value(call, "weight"),
                              td__aten_value(call, "bias"), td__aten_value(call, "running_mean"),
                              td__aten_value(call, "running_var")};
-    td__attribute numbers[2] = {REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
-                                REAL("momentum", 1 - td__aten_real(call, "momentum", 0.1))};
+    td__attribute numbers[2] = {
+        TD__NAMED_REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
+        TD__NAMED_REAL("momentum", 1 - td__aten_real(call, "momentum", 0.1))};
     return td__operator(call->to, "BatchNormalization", 5, inputs, 2, numbers);
 }
 
@@ -304,8 +295,8 @@ static const char *layer_norm(td__aten_call *call) {
     if (td__aten_argument(call, "bias")) {
         inputs[count++] = td__aten_value(call, "bias");
     }
-    td__attribute numbers[2] = {REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
-                                INT("axis", -(int64_t)axes)};
+    td__attribute numbers[2] = {TD__NAMED_REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
+                                TD__NAMED_INT("axis", -(int64_t)axes)};
     return td__operator(call->to, "LayerNormalization", count, inputs, 2, numbers);
 }
 
@@ -314,15 +305,15 @@ static const char *embedding(td__aten_call *call) {
                         td__aten_value(call, "indices"));
 }
 
-static const char *reduce(td__aten_call *call) {
+static const char *convert_reduction(td__aten_call *call) {
     int64_t axes[TD_MAX_RANK];
     size_t count = td__aten_ints(call, "dim", axes);
     if (count > TD_MAX_RANK) {
         return NULL;
     }
     bool sum = !strcmp(call->row->word, "ReduceSum"); /* which has the axes as an input */
-    td__attribute attributes[2] = {INT("keepdims", td__aten_bool(call, "keepdim")),
-                                   INTS("axes", axes, count)};
+    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", td__aten_bool(call, "keepdim")),
+                                   TD__NAMED_INTS("axes", axes, count)};
     const char *inputs[2] = {SELF(call),
                              sum && count ? td__operator_integers(call->to, count, axes) : NULL};
     return td__operator(call->to, call->row->word, sum && count ? 2 : 1, inputs,
@@ -331,8 +322,8 @@ static const char *reduce(td__aten_call *call) {
 
 static const char *extreme_place(td__aten_call *call) {
     const char *x = SELF(call);
-    td__attribute attributes[2] = {INT("keepdims", td__aten_bool(call, "keepdim")),
-                                   INT("axis", td__aten_int(call, "dim", 0))};
+    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", td__aten_bool(call, "keepdim")),
+                                   TD__NAMED_INT("axis", td__aten_int(call, "dim", 0))};
     return td__aten_argument(call, "dim")
                ? td__operator(call->to, call->row->word, 1, &x, 2, attributes)
                : td__operator_refuse(call->to, "over all axes");
@@ -454,7 +445,7 @@ static const char *concatenate(td__aten_call *call) {
                                     td__operator_integers(call->to, 1, &axis));
         }
     }
-    return td__operator(call->to, "Concat", count, parts, 1, &INT("axis", axis));
+    return td__operator(call->to, "Concat", count, parts, 1, &TD__NAMED_INT("axis", axis));
 }
 
 static const char *slice(td__aten_call *call) {
@@ -477,7 +468,7 @@ static const char *select_one(td__aten_call *call) {
 }
 
 /* Equal parts; the last may be smaller. */
-static const char *split(td__aten_call *call) {
+static const char *convert_split(td__aten_call *call) {
     td_shape shape;
     int32_t rank = td__aten_shape(call, "self", &shape);
     int64_t axis = td__aten_int(call, "dim", 0), sizes[MAX_PARTS];
@@ -495,14 +486,15 @@ static const char *split(td__aten_call *call) {
     }
     const char *inputs[2] = {SELF(call), td__operator_integers(call->to, count, sizes)};
     const char *parts[MAX_PARTS];
-    td__operator_outputs(call->to, "Split", 2, inputs, 1, &INT("axis", axis), count, parts);
+    td__operator_outputs(call->to, "Split", 2, inputs, 1, &TD__NAMED_INT("axis", axis), count,
+                         parts);
     for (size_t i = 1; i < count; i++) {
         td__aten_give(call, i, parts[i]);
     }
     return parts[0];
 }
 
-static const char *size_of(td__aten_call *call) {
+static const char *convert_size(td__aten_call *call) {
     int64_t axis = td__aten_int(call, "dim", 0), end = axis == -1 ? INT64_MAX : axis + 1;
     td__operators *to = call->to;
     return TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", SELF(call)),
@@ -530,8 +522,8 @@ static const td__aten_operator operators[] = {
     {"aten.add_.Tensor", binary, "Add"},
     {"aten.addmm.default", addmm, NULL},
     {"aten.alias.default", pass, NULL},
-    {"aten.amax.default", reduce, "ReduceMax"},
-    {"aten.amin.default", reduce, "ReduceMin"},
+    {"aten.amax.default", convert_reduction, "ReduceMax"},
+    {"aten.amin.default", convert_reduction, "ReduceMin"},
     {"aten.argmax.default", extreme_place, "ArgMax"},
     {"aten.argmin.default", extreme_place, "ArgMin"},
     {"aten.avg_pool1d.default", pool, "AveragePool"},
@@ -540,7 +532,7 @@ static const td__aten_operator operators[] = {
     {"aten.bmm.default", matrices, NULL},
     {"aten.cat.default", concatenate, "Concat"},
     {"aten.ceil.default", unary, "Ceil"},
-    {"aten.chunk.default", split, NULL},
+    {"aten.chunk.default", convert_split, NULL},
     {"aten.clamp.default", clamp, NULL},
     {"aten.clone.default", pass, NULL},
     {"aten.contiguous.default", pass, NULL},
@@ -590,8 +582,8 @@ static const td__aten_operator operators[] = {
     {"aten.max_pool1d.default", pool, "MaxPool"},
     {"aten.max_pool2d.default", pool, "MaxPool"},
     {"aten.maximum.default", binary, "Max"},
-    {"aten.mean.default", reduce, "ReduceMean"},
-    {"aten.mean.dim", reduce, "ReduceMean"},
+    {"aten.mean.default", convert_reduction, "ReduceMean"},
+    {"aten.mean.dim", convert_reduction, "ReduceMean"},
     {"aten.minimum.default", binary, "Min"},
     {"aten.mm.default", matrices, NULL},
     {"aten.mul.Scalar", binary, "Mul"},
@@ -618,15 +610,15 @@ static const td__aten_operator operators[] = {
     {"aten.sin.default", unary, "Sin"},
     {"aten.slice.Tensor", slice, NULL},
     {"aten.softmax.int", along, "Softmax"},
-    {"aten.split.Tensor", split, NULL},
+    {"aten.split.Tensor", convert_split, NULL},
     {"aten.sqrt.default", unary, "Sqrt"},
     {"aten.squeeze.dim", with_axes, "Squeeze"},
     {"aten.squeeze.dims", with_axes, "Squeeze"},
     {"aten.stack.default", concatenate, "Stack"},
     {"aten.sub.Scalar", binary, "Sub"},
     {"aten.sub.Tensor", binary, "Sub"},
-    {"aten.sum.dim_IntList", reduce, "ReduceSum"},
-    {"aten.sym_size.int", size_of, NULL},
+    {"aten.sum.dim_IntList", convert_reduction, "ReduceSum"},
+    {"aten.sym_size.int", convert_size, NULL},
     {"aten.t.default", turn, NULL},
     {"aten.tanh.default", unary, "Tanh"},
     {"aten.transpose.int", transpose, NULL},

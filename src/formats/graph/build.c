@@ -37,7 +37,7 @@ static td_status out_of_memory(building *b) {
     return td_error_set(b->error, TD_MEMORY, "out of memory");
 }
 
-static void *take(building *b, size_t count, size_t size) {
+static void *take_array(building *b, size_t count, size_t size) {
     td_status reason;
     return td__chunks_take(&b->list->memory, count, size, sizeof(void *), &reason);
 }
@@ -58,7 +58,7 @@ static void set_type(td__graph_info *info, td_dtype dtype, const td_shape *shape
     info->shape = *shape;
 }
 
-static int by_name(const void *left, const void *right) {
+static int compare_definitions(const void *left, const void *right) {
     const definition *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : (a->value > b->value) - (a->value < b->value);
@@ -104,7 +104,7 @@ static td_status define_values(building *b) {
             (void)define(b, list->nodes[n].outputs[i], n + 1);
         }
     }
-    qsort(b->definitions, graph->value_count, sizeof *b->definitions, by_name);
+    qsort(b->definitions, graph->value_count, sizeof *b->definitions, compare_definitions);
     for (size_t i = 1; i < graph->value_count; i++) {
         if (!strcmp(b->definitions[i - 1].name, b->definitions[i].name)) {
             return td_error_set(b->error, TD_FORMAT, "value '%.200s' is made twice",
@@ -159,9 +159,9 @@ static td_status set_attribute(building *b, const td__attribute *from, td__graph
 static td_status set_node(building *b, size_t n) {
     const td__operator_node *from = &b->list->nodes[n];
     td__graph_node *to = &b->graph->nodes[n];
-    int32_t *inputs = take(b, from->input_count, sizeof *inputs);
-    int32_t *outputs = take(b, from->output_count, sizeof *outputs);
-    td__graph_attribute *attributes = take(b, from->attribute_count, sizeof *attributes);
+    int32_t *inputs = take_array(b, from->input_count, sizeof *inputs);
+    int32_t *outputs = take_array(b, from->output_count, sizeof *outputs);
+    td__graph_attribute *attributes = take_array(b, from->attribute_count, sizeof *attributes);
     if (!inputs || !outputs || !attributes) {
         return out_of_memory(b);
     }
@@ -194,7 +194,7 @@ static td_status set_node(building *b, size_t n) {
 
 /* --- the graph ---------------------------------------------------------------------------- */
 
-static td_status make_room(building *b, const char *name) {
+static td_status make_value_room(building *b, const char *name) {
     const td__operators *list = b->list;
     td__graph *graph = b->graph;
     size_t values = list->port_count + list->constant_count;
@@ -202,11 +202,11 @@ static td_status make_room(building *b, const char *name) {
         values += list->nodes[n].output_count;
     }
     size_t length = strlen(name) + 1;
-    char *called = take(b, length, 1);
-    graph->values = take(b, values, sizeof *graph->values);
-    graph->nodes = take(b, list->node_count, sizeof *graph->nodes);
-    graph->inputs = take(b, list->port_count, sizeof *graph->inputs);
-    graph->outputs = take(b, list->port_count, sizeof *graph->outputs);
+    char *called = take_array(b, length, 1);
+    graph->values = take_array(b, values, sizeof *graph->values);
+    graph->nodes = take_array(b, list->node_count, sizeof *graph->nodes);
+    graph->inputs = take_array(b, list->port_count, sizeof *graph->inputs);
+    graph->outputs = take_array(b, list->port_count, sizeof *graph->outputs);
     b->definitions = td__calloc(values + 1, sizeof *b->definitions);
     if (!called || !graph->values || !graph->nodes || !graph->inputs || !graph->outputs ||
         !b->definitions || values > INT32_MAX) {
@@ -225,7 +225,7 @@ td__graph *td__graph_build(td__operators *list, const char *name, td_error *erro
         (void)td_error_set(error, TD_MEMORY, "out of memory");
         return NULL;
     }
-    td_status status = make_room(&b, name);
+    td_status status = make_value_room(&b, name);
     status = status ? status : define_values(&b);
     for (size_t n = 0; !status && n < list->node_count; n++) {
         b.graph->node_count = n + 1;

@@ -61,7 +61,7 @@ void td__graph_prefer_scores(td__graph_source *source) {
     }
 }
 
-/* Those of the last node that has so many. */
+/* Those of the last node that has `columns`. */
 static td__graph_labels labels_in(const td__graph *graph, int64_t columns) {
     td__graph_labels found = {0};
     for (size_t n = 0; n < graph->node_count; n++) {

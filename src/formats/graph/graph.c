@@ -65,3 +65,8 @@ size_t td__graph_ints(const td__graph_node *node, const char *name, const int64_
     *integers = found && found->count ? found->integers : &none;
     return found ? found->count : 0;
 }
+
+int64_t td__graph_listed(const td__graph_node *node, const char *name, size_t i, int64_t fallback) {
+    const int64_t *list;
+    return i < td__graph_ints(node, name, &list) ? list[i] : fallback;
+}

@@ -163,5 +163,7 @@ float td__graph_float(const td__graph_node *node, const char *name, float fallba
 const char *td__graph_text(const td__graph_node *node, const char *name, const char *fallback);
 /* The number of integers and where they are, which is somewhere even when there are none. */
 size_t td__graph_ints(const td__graph_node *node, const char *name, const int64_t **integers);
+/* Number i of such a list; fallback where it has fewer. */
+int64_t td__graph_listed(const td__graph_node *node, const char *name, size_t i, int64_t fallback);
 
 #endif

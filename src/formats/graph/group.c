@@ -159,7 +159,7 @@ static td_shape without_batch(const td_shape *shape) {
     return example;
 }
 
-static void add_layer(td__graph_source *source, size_t first, size_t end, int32_t output) {
+static void add_graph_layer(td__graph_source *source, size_t first, size_t end, int32_t output) {
     const td__graph *graph = source->graph;
     td__graph_layer *layer = &source->layers[source->layer_count];
     *layer = (td__graph_layer){.source = source,
@@ -211,12 +211,12 @@ td_status td__graph_group(td__graph_source *source, td_error *error) {
     for (size_t n = 0; n < graph->node_count; n++) {
         int32_t output = source->skip[n] ? -1 : batch_output(source, n);
         if (output >= 0 && !goes_on(source, n, output)) {
-            add_layer(source, first, n + 1, output);
+            add_graph_layer(source, first, n + 1, output);
             first = n + 1;
         }
     }
     if (source->layer_count == 0 || source->layers[source->layer_count - 1].output != result) {
-        add_layer(source, first, first, result); /* it stands before others */
+        add_graph_layer(source, first, first, result); /* it stands before others */
     }
     for (size_t i = 0; i < source->layer_count; i++) { /* who has weights chooses first */
         name_by_parameters(source, &source->layers[i]);

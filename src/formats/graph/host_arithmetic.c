@@ -8,7 +8,7 @@
 
 /* --- functions of two numbers ------------------------------------------------------------- */
 
-static int64_t add(int64_t a, int64_t b) {
+static int64_t add_integers(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 static int64_t subtract(int64_t a, int64_t b) {
@@ -69,10 +69,10 @@ static const struct {
     int64_t (*integer)(int64_t a, int64_t b);
     double (*real)(double a, double b);
 } of_two[] = {
-    {"Add", add, add_real},       {"Div", divide, divide_real}, {"Max", greater, greater_real},
-    {"Mean", NULL, add_real},     {"Min", lesser, lesser_real}, {"Mul", multiply, multiply_real},
-    {"PRelu", prelu, prelu_real}, {"Pow", power, pow},          {"Sub", subtract, subtract_real},
-    {"Sum", add, add_real},
+    {"Add", add_integers, add_real}, {"Div", divide, divide_real}, {"Max", greater, greater_real},
+    {"Mean", NULL, add_real},        {"Min", lesser, lesser_real}, {"Mul", multiply, multiply_real},
+    {"PRelu", prelu, prelu_real},    {"Pow", power, pow},          {"Sub", subtract, subtract_real},
+    {"Sum", add_integers, add_real},
 };
 
 static td_tensor *combine(td__graph_call *call, size_t f, td_tensor *a, td_tensor *b) {

@@ -11,7 +11,7 @@ static double add_magnitude(double sum, double x) {
 static double add_square(double sum, double x) {
     return sum + x * x;
 }
-static double add(double sum, double x) {
+static double add_number(double sum, double x) {
     return sum + x;
 }
 static double add_exponential(double sum, double x) {
@@ -58,13 +58,13 @@ typedef struct reduction {
 static const reduction reductions[] = {
     {"ReduceL1", add_magnitudes, add_magnitude, 0, NULL, false},
     {"ReduceL2", NULL, add_square, 0, sqrt, false},
-    {"ReduceLogSum", NULL, add, 0, log, false},
+    {"ReduceLogSum", NULL, add_number, 0, log, false},
     {"ReduceLogSumExp", NULL, add_exponential, 0, log, false},
     {"ReduceMax", greatest, greater, -HUGE_VAL, NULL, false},
-    {"ReduceMean", NULL, add, 0, NULL, true},
+    {"ReduceMean", NULL, add_number, 0, NULL, true},
     {"ReduceMin", min, lesser, HUGE_VAL, NULL, false},
     {"ReduceProd", multiply_integers, multiply, 1, NULL, false},
-    {"ReduceSum", add_integers, add, 0, NULL, false},
+    {"ReduceSum", add_integers, add_number, 0, NULL, false},
     {"ReduceSumSquare", add_squares, add_square, 0, NULL, false},
 };
 

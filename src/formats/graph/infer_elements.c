@@ -239,8 +239,8 @@ static void reduce_numbers(td__graph_inference *node, const td__graph_extent *in
     }
 }
 
-static bool reduce(td__graph_inference *node, td__graph_type type, const td__graph_extent *in,
-                   const bool reduced[TD_MAX_RANK]) {
+static bool reduce_extent(td__graph_inference *node, td__graph_type type,
+                          const td__graph_extent *in, const bool reduced[TD_MAX_RANK]) {
     bool keep = td__graph_int(node->node, "keepdims", 1) != 0;
     td__graph_size dims[TD_MAX_RANK];
     int32_t rank = 0;
@@ -271,7 +271,7 @@ bool td__graph_infer_reduced(td__graph_inference *node) {
     for (int32_t i = 0; i < in->rank; i++) {
         reduced[i] = reduced[i] || count == 0;
     }
-    return reduce(node, td__graph_type_in(node, 0), in, reduced);
+    return reduce_extent(node, td__graph_type_in(node, 0), in, reduced);
 }
 
 bool td__graph_infer_softmax(td__graph_inference *node) {
@@ -300,7 +300,7 @@ bool td__graph_infer_arg(td__graph_inference *node) {
     td__graph_extent plain = *in;
     plain.last = false;
     plain.numbers = NULL;
-    return reduce(node, TD__GRAPH_INT64, &plain, reduced);
+    return reduce_extent(node, TD__GRAPH_INT64, &plain, reduced);
 }
 
 bool td__graph_infer_top_k(td__graph_inference *node) {

@@ -8,7 +8,7 @@
 
 /* --- windows -------------------------------------------------------------------------------- */
 
-/* Attribute `name`, a number for each of so many axes, or all otherwise; false when it has others. */
+/* Attribute `name`, a number for each of `count` axes, or all otherwise; false when it has others. */
 static bool read(const td__graph_node *node, const char *name, int64_t fallback, size_t count,
                  int64_t *out) {
     const int64_t *given;

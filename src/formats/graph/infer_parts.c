@@ -179,8 +179,8 @@ static bool read_slicing(td__graph_inference *node, slicing *s) {
 
 /* A position, of which negative ones count from the end; false: it depends on the size, or is not known.
  * Where a slice begins is within the axis, and a symbol is where one ends. */
-static bool place(td__graph_inference *node, td__graph_size at, td__graph_size size, bool end,
-                  td__graph_size *out) {
+static bool place_in_axis(td__graph_inference *node, td__graph_size at, td__graph_size size,
+                          bool end, td__graph_size *out) {
     bool number = td__graph_is_number(size);
     *out = at;
     if (!td__graph_is_number(at)) {
@@ -198,10 +198,11 @@ static bool place(td__graph_inference *node, td__graph_size at, td__graph_size s
 }
 
 /* How many elements are left of an axis. */
-static td__graph_size cut(td__graph_inference *node, td__graph_size size, td__graph_size start,
-                          td__graph_size end, int64_t step) {
+static td__graph_size cut_size(td__graph_inference *node, td__graph_size size, td__graph_size start,
+                               td__graph_size end, int64_t step) {
     td__graph_size from, to;
-    bool known = place(node, start, size, false, &from) && place(node, end, size, true, &to);
+    bool known =
+        place_in_axis(node, start, size, false, &from) && place_in_axis(node, end, size, true, &to);
     bool few = !td__graph_is_number(size) && td__graph_is_number(start) && start.plus < -1;
     if (step < 1 || step > INT32_MAX || !known || few) { /* few: there may be fewer */
         return td__graph_any_size(node->sizes);
@@ -252,7 +253,8 @@ bool td__graph_infer_slice(td__graph_inference *node) {
         if (axis < 0 || axis >= in->rank) {
             return true;
         }
-        out->dims[axis] = cut(node, in->dims[axis], s.starts.all[i], s.ends.all[i], s.steps[i]);
+        out->dims[axis] =
+            cut_size(node, in->dims[axis], s.starts.all[i], s.ends.all[i], s.steps[i]);
     }
     if (known && in->rank == 1) {
         slice_numbers(&s, in, out);

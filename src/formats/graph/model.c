@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MAX_NODES 20000
-/* Of memory for running a graph once, before its parameters are made; and so many times the file,
+/* Of memory for running a graph once, before its parameters are made; and this many times the file,
  * whose quantised weights become floats. */
 #define BASE_LIMIT ((size_t)64 << 20)
 #define FILE_LIMIT ((size_t)16)
@@ -68,7 +68,7 @@ static td_tensor *as_integers(td_tape *tape, const td_tensor *x) {
     return y;
 }
 
-static bool begin(td__graph_source *source, td_tape *tape, td_tensor *input) {
+static bool begin_graph_pass(td__graph_source *source, td_tape *tape, td_tensor *input) {
     const td__graph *graph = source->graph;
     int32_t value = graph->inputs[0];
     td__graph_type type = graph->values[value].type;
@@ -127,7 +127,7 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
                             td_tensor *const *parameters) {
     const td__graph_layer *layer = user;
     td__graph_source *source = layer->source;
-    if (layer == source->layers && !begin(source, tape, inputs[0])) {
+    if (layer == source->layers && !begin_graph_pass(source, tape, inputs[0])) {
         return NULL;
     }
     for (size_t i = 0; i < layer->parameter_count; i++) {

@@ -51,7 +51,7 @@ static size_t useful_length(const char *from) {
 }
 
 /* Splits at '/'; a part that repeats the one before it ("layer1", "layer1.0") replaces it. */
-static size_t split(const char *from, size_t size, part parts[MAX_PARTS]) {
+static size_t split_name(const char *from, size_t size, part parts[MAX_PARTS]) {
     size_t count = 0;
     for (size_t begin = 0, end; begin <= size && count < MAX_PARTS; begin = end + 1) {
         const char *slash = memchr(from + begin, '/', size - begin);
@@ -69,7 +69,7 @@ static size_t split(const char *from, size_t size, part parts[MAX_PARTS]) {
     return count;
 }
 
-static void append(char name[TD__GRAPH_NAME_SIZE], part p) {
+static void append_part(char name[TD__GRAPH_NAME_SIZE], part p) {
     size_t used = strlen(name);
     if (used && used < TD__GRAPH_NAME_SIZE - 1) {
         name[used++] = '.';
@@ -83,7 +83,7 @@ static void append(char name[TD__GRAPH_NAME_SIZE], part p) {
 
 void td__graph_layer_name(const char *from, bool of_value, char name[TD__GRAPH_NAME_SIZE]) {
     part parts[MAX_PARTS];
-    size_t size = useful_length(from), count = split(from, size, parts), first = 0;
+    size_t size = useful_length(from), count = split_name(from, size, parts), first = 0;
     bool path = memchr(from, '/', size);
     *name = 0;
     if (of_value && !path && count == 1) { /* "conv1.weight" */
@@ -103,14 +103,14 @@ void td__graph_layer_name(const char *from, bool of_value, char name[TD__GRAPH_N
         first += first + 1 < count;
     }
     for (size_t i = first; i < count; i++) {
-        append(name, parts[i]);
+        append_part(name, parts[i]);
     }
 }
 
 void td__graph_parameter_name(const char *from, const char *op_type,
                               char name[TD__GRAPH_NAME_SIZE]) {
     part parts[MAX_PARTS];
-    size_t count = split(from, useful_length(from), parts);
+    size_t count = split_name(from, useful_length(from), parts);
     *name = 0;
     if (count > 0) {
         part last = parts[count - 1];
@@ -121,7 +121,7 @@ void td__graph_parameter_name(const char *from, const char *op_type,
             }
         }
         if (!is_made_up(last)) {
-            append(name, last);
+            append_part(name, last);
         }
     }
     if (!*name) {

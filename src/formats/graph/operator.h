@@ -114,7 +114,7 @@ bool td__graph_fail(td__graph_call *call, td_status status, const char *format, 
 /* How a product of this shape, with the channels last or not, is to end. It says in the call what that
  * covers; what is left td__graph_output does. */
 td__ending td__graph_ending(td__graph_call *call, const td_shape *shape, bool last);
-/* The bias that the step adds to a product of so many columns; NULL: none. */
+/* The bias that the step adds to a product of `columns` columns; NULL: none. */
 td_tensor *td__graph_step_bias(td__graph_call *call, int64_t columns);
 /* Does what of the step is left to do; false on failure. */
 bool td__graph_end_step(td__graph_call *call, td__graph_value *value);

@@ -10,7 +10,7 @@ static const td__graph_family families[] = {
 };
 
 /* Opsets are counted for ONNX's own operators. */
-static bool fits(const td__graph_operator *known, const char *name, int64_t opset) {
+static bool operator_fits(const td__graph_operator *known, const char *name, int64_t opset) {
     return known->since <= opset && (!known->until || opset <= known->until) &&
            strcmp(known->name, name) == 0;
 }
@@ -20,7 +20,7 @@ static const td__graph_operator *find_in(size_t count, const td__graph_family *t
     for (size_t i = 0; i < count; i++) {
         const td__graph_operator *each = tables[i].operators;
         for (bool here = !strcmp(tables[i].domain, domain); here && each->name; each++) {
-            if (fits(each, name, opset)) {
+            if (operator_fits(each, name, opset)) {
                 return each;
             }
         }

@@ -87,7 +87,7 @@ static bool is_output(const planning *p, int32_t value) {
     return p->source->facts[value].user == INT32_MAX;
 }
 
-/* Whether only so many nodes look at it, and it is made in float32: in half precision every operator
+/* Whether only `readers` nodes read it, and it is made in float32: in half precision every operator
  * rounds. */
 static bool is_between(const planning *p, int32_t value, size_t readers) {
     return value >= 0 && p->source->facts[value].type == TD__GRAPH_FLOAT &&
@@ -101,7 +101,7 @@ static bool is_operator(const td__graph_node *node, const char *name) {
 /* --- activations -------------------------------------------------------------------------- */
 
 /* A constant that is one number and no parameter. */
-static bool number_of(const planning *p, int32_t value, float *number) {
+static bool constant_number(const planning *p, int32_t value, float *number) {
     const td__graph_fact *fact = value < 0 ? NULL : &p->source->facts[value];
     const td__graph_constant *constant = fact ? &p->source->graph->values[value].constant : NULL;
     if (!fact || !fact->constant || fact->parameter || !constant->tensor ||
@@ -138,8 +138,8 @@ static bool match_clip(const planning *p, const td__graph_node *node, match *m) 
     float min = NAN, max = INFINITY;
     bool upper = node->input_count > 2 && node->inputs[2] >= 0;
     if (p->source->graph->opset < 11 || node->input_count < 2 ||
-        !number_of(p, node->inputs[1], &min) || min != 0 ||
-        (upper && !number_of(p, node->inputs[2], &max))) {
+        !constant_number(p, node->inputs[1], &min) || min != 0 ||
+        (upper && !constant_number(p, node->inputs[2], &max))) {
         return false;
     }
     m->activation = max == 6 ? TD_RELU6 : TD_RELU;
@@ -222,7 +222,7 @@ static bool match_gelu(const planning *p, int32_t value, size_t first, match *m)
     float number;
     int32_t other;
     if ((!divides && !is_operator(scale, "Mul")) || scale->input_count != 2 ||
-        !number_of(p, scale->inputs[scale->inputs[0] == value], &number) ||
+        !constant_number(p, scale->inputs[scale->inputs[0] == value], &number) ||
         !is_near(number, divides ? sqrt(2) : sqrt(0.5)) || !is_between(p, scale->outputs[0], 1)) {
         return false;
     }
@@ -230,8 +230,9 @@ static bool match_gelu(const planning *p, int32_t value, size_t first, match *m)
     const td__graph_node *erf_node = &p->source->graph->nodes[n];
     *m = (match){.nodes = {first, n}, .count = 2, .activation = TD_GELU};
     return is_operator(erf_node, "Erf") && next(p, erf_node->outputs[0], "Add", m, &other) &&
-           number_of(p, other, &number) && number == 1 && next(p, m->output, "Mul", m, &other) &&
-           other == value && next(p, m->output, "Mul", m, &other) && number_of(p, other, &number) &&
+           constant_number(p, other, &number) && number == 1 &&
+           next(p, m->output, "Mul", m, &other) && other == value &&
+           next(p, m->output, "Mul", m, &other) && constant_number(p, other, &number) &&
            number == 0.5f && m->output >= 0;
 }
 

@@ -9,7 +9,7 @@
 static const td__operator_plugin *loaded;
 static td_error reason;
 
-static void load(void) {
+static void load_operators(void) {
     static td__operator_host host = {.size = sizeof host,
                                      .fail = td__graph_fail,
 #define FUNCTION(type, name, parameters, arguments) .name = name,
@@ -38,7 +38,7 @@ static void load(void) {
 
 const td__operator_plugin *td__operator_plugin_load(td_error *error) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, load);
+    (void)pthread_once(&once, load_operators);
     if (!loaded) {
         (void)td_error_set(error, reason.status, "%s", reason.text);
     }

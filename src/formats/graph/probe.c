@@ -36,19 +36,19 @@ static bool is_ours(const probing *p, int32_t value) {
     return !fact->constant;
 }
 
-static size_t size_of(const td_tensor *tensor) {
+static size_t tensor_bytes(const td_tensor *tensor) {
     return (size_t)tensor->count * td_dtype_size(tensor->dtype);
 }
 
-static void drop(probing *p, td__graph_value *kept) {
+static void drop_value(probing *p, td__graph_value *kept) {
     td_tensor *tensor = kept->plain ? kept->plain : kept->channels_last;
     if (tensor) {
-        p->bytes -= tensor->owns_data ? size_of(tensor) : 0;
+        p->bytes -= tensor->owns_data ? tensor_bytes(tensor) : 0;
         td_tensor_destroy(tensor);
     }
     td__graph_list *list = (td__graph_list *)kept->list; /* copied here */
     for (int64_t i = 0; list && i < list->count; i++) {
-        drop(p, &list->items[i]);
+        drop_value(p, &list->items[i]);
     }
     td__free(list);
 }
@@ -56,7 +56,7 @@ static void drop(probing *p, td__graph_value *kept) {
 static void release_value(probing *p, int32_t value) {
     td__graph_value *kept = &p->kept[value];
     if (is_ours(p, value)) {
-        drop(p, kept);
+        drop_value(p, kept);
         *kept = (td__graph_value){0};
         *td__graph_run_value(p->source->run, value) = *kept;
     }
@@ -84,7 +84,7 @@ static void note(td__graph_fact *fact, const td_tensor *made, bool last, const p
 
 /* The tensor's values, or zeros; NULL on failure. */
 static td_tensor *copy_aside(probing *p, const td_tensor *tensor) {
-    size_t bytes = size_of(tensor);
+    size_t bytes = tensor_bytes(tensor);
     if (tensor->dtype == TD_FLOAT32 && bytes >= LARGE && bytes <= p->zero_bytes) {
         return td_tensor_borrow(NULL, TD_FLOAT32, tensor->shape, p->zeros, p->error);
     }
@@ -115,13 +115,13 @@ static td_status copy_value(probing *p, const td__graph_value *made, td__graph_v
     }
     td_tensor *own = tensor ? copy_aside(p, tensor) : NULL;
     if (own && made->type == TD__GRAPH_STRING) {
-        memset(own->data, 0, size_of(own));
+        memset(own->data, 0, tensor_bytes(own));
     }
     *(made->plain ? &copy->plain : &copy->channels_last) = own;
     return own || !tensor ? TD_OK : TD_MEMORY;
 }
 
-static td_status keep(probing *p, int32_t value) {
+static td_status keep_value(probing *p, int32_t value) {
     td__graph_value *made = td__graph_run_value(p->source->run, value);
     td_status status = copy_value(p, made, &p->kept[value]);
     *made = p->kept[value];
@@ -175,7 +175,7 @@ static bool pass_shape(probing *p, const td__graph_node *node) {
         made = kept && one ? made : value;
         kept = kept && one ? kept : tensor;
     }
-    if (size_of(kept) < LARGE || size_of(kept) > p->zero_bytes) {
+    if (tensor_bytes(kept) < LARGE || tensor_bytes(kept) > p->zero_bytes) {
         return false;
     }
     *td__graph_run_value(p->source->run, node->outputs[0]) = *made;
@@ -190,7 +190,7 @@ static td_status probe_node(probing *p, size_t index) {
     }
     td_status status = TD_OK;
     for (size_t i = 0; i < node->output_count && !status; i++) {
-        status = node->outputs[i] < 0 ? TD_OK : keep(p, node->outputs[i]);
+        status = node->outputs[i] < 0 ? TD_OK : keep_value(p, node->outputs[i]);
     }
     for (size_t i = 0; i < node->input_count; i++) {
         int32_t v = node->inputs[i];

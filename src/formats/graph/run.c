@@ -68,8 +68,8 @@ static size_t find_missing(const td__graph *graph, size_t kinds,
 }
 
 /* "Foo (2 times, first node 'a/b'), Bar (node 7)" */
-static td_status refuse(const td__graph *graph, const missing_operator *missing, size_t kinds,
-                        td_error *error) {
+static td_status refuse_operators(const td__graph *graph, const missing_operator *missing,
+                                  size_t kinds, td_error *error) {
     char list[TD_ERROR_TEXT_SIZE];
     size_t used = 0;
     for (size_t k = 0; k < kinds && used < sizeof list; k++) {
@@ -118,7 +118,7 @@ static td_status find_operators(td__graph_run *run, td_error *error) {
     missing_operator missing[MAX_MISSING];
     size_t kinds = find_missing(graph, 0, missing);
     if (kinds) {
-        return refuse(graph, missing, kinds, error);
+        return refuse_operators(graph, missing, kinds, error);
     }
     td_status status = TD_OK;
     for (size_t i = 0; i < graph->node_count && !status; i++) {

@@ -27,7 +27,7 @@ td__graph_size td__graph_size_scale(td__graph_sizes *sizes, td__graph_size a, in
     return settled(scaled);
 }
 
-static const td__graph_symbol *find(const td__graph_sizes *sizes, int64_t symbol) {
+static const td__graph_symbol *find_symbol(const td__graph_sizes *sizes, int64_t symbol) {
     const td__graph_symbol *found = NULL;
     for (size_t i = 0; i < sizes->count && !found; i++) {
         found = sizes->made[i].symbol == symbol ? &sizes->made[i] : NULL;
@@ -77,7 +77,7 @@ td__graph_size td__graph_size_divide(td__graph_sizes *sizes, td__graph_size a, i
         return settled((td__graph_size){a.symbol, a.times / by, whole});
     }
     td__graph_symbol quotient = {.a = a.symbol, .times = a.times, .plus = rest, .over = by};
-    const td__graph_symbol *inner = find(sizes, a.symbol);
+    const td__graph_symbol *inner = find_symbol(sizes, a.symbol);
     int64_t more;
     /* floor((floor((t s + p) / d) + r) / by) = floor((t s + p + r d) / (d by)) */
     if (inner && inner->over && a.times == 1 && !__builtin_mul_overflow(rest, inner->over, &more) &&
@@ -106,7 +106,7 @@ typedef struct factors {
 
 /* Symbols are made of ones before them: it ends. */
 static void take_apart(const td__graph_sizes *sizes, td__graph_size size, factors *f) {
-    const td__graph_symbol *made = size.plus ? NULL : find(sizes, size.symbol);
+    const td__graph_symbol *made = size.plus ? NULL : find_symbol(sizes, size.symbol);
     if (f->lost) {
         return;
     }

@@ -26,20 +26,20 @@ static const small smalls[] = {
     [TD__GRAPH_FLOAT6E3M2] = {2, 3, 28, 28, false, 0x80},
 };
 
-static const small *find(td__graph_type type) {
+static const small *find_small_type(td__graph_type type) {
     bool known = (size_t)type < sizeof smalls / sizeof *smalls && smalls[type].max > 0;
     return known ? &smalls[type] : NULL;
 }
 
 bool td__graph_is_small(td__graph_type type) {
-    return find(type) || type == TD__GRAPH_FLOAT8E8M0;
+    return find_small_type(type) || type == TD__GRAPH_FLOAT8E8M0;
 }
 
 float td__graph_small_decode(td__graph_type type, unsigned bits, unsigned width) {
     if (type == TD__GRAPH_FLOAT8E8M0) {
         return bits == 0xff ? NAN : ldexpf(1, (int)bits - 127);
     }
-    const small *s = find(type);
+    const small *s = find_small_type(type);
     unsigned half = 1u << (width - 1), magnitude = bits & (half - 1);
     float sign = bits & half ? -1 : 1;
     if (magnitude >= s->specials || (s->one_zero && bits == half)) {
@@ -71,7 +71,7 @@ float td__graph_small_round(td__graph_type type, float value, bool saturate, cha
     if (type == TD__GRAPH_FLOAT8E8M0) {
         return round_power(value, saturate, mode);
     }
-    const small *s = find(type);
+    const small *s = find_small_type(type);
     float magnitude = fabsf(value);
     if (isnan(value)) {
         return isnan(s->beyond) || isinf(s->beyond) ? value : -0.0f;

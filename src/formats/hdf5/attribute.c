@@ -128,7 +128,7 @@ typedef struct search {
     attribute found; /* without a name: not yet */
 } search;
 
-static td_status compare(void *user, td__h5_cursor message, td_error *error) {
+static td_status compare_attribute(void *user, td__h5_cursor message, td_error *error) {
     search *wanted = user;
     attribute one = {0};
     if (!read_attribute(message, &one)) {
@@ -152,11 +152,11 @@ td_status td__hdf5_texts(td__hdf5 *file, td__hdf5_object object, const char *nam
         if (message.type == TD__H5_ATTRIBUTE) {
             status = message.shared
                          ? td__h5_unsupported(file, "an attribute shared between objects", error)
-                         : compare(&wanted, message.body, error);
+                         : compare_attribute(&wanted, message.body, error);
         } else if (message.type == TD__H5_ATTRIBUTE_INFO) {
             td__h5_skip(&message.body, 1); /* version */
-            status =
-                td__h5_dense(file, message.body, TD__H5_DENSE_ATTRIBUTES, compare, &wanted, error);
+            status = td__h5_dense(file, message.body, TD__H5_DENSE_ATTRIBUTES, compare_attribute,
+                                  &wanted, error);
         }
     }
     if (status || walk.status) {

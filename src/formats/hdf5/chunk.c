@@ -19,7 +19,7 @@ typedef struct grid {
 } grid;
 
 /* Copies the part of a chunk that is inside the array, row by row of its last dimension. */
-static void place(const grid *chunks, const int64_t *origin, const uint8_t *values) {
+static void place_chunk(const grid *chunks, const int64_t *origin, const uint8_t *values) {
     const td_shape *shape = &chunks->set->shape;
     size_t size = chunks->set->type.size;
     int32_t rank = shape->rank, last = rank - 1;
@@ -65,7 +65,7 @@ static td_status visit_chunk(void *user, td__h5_cursor key, uint64_t address, ui
         length != chunks->bytes) {
         return td__h5_dataset_damaged(chunks->set, "a chunk", error);
     }
-    place(chunks, origin, values);
+    place_chunk(chunks, origin, values);
     return TD_OK;
 }
 

@@ -72,8 +72,8 @@ static td_status read_header(td__h5_dataset *set, td__hdf5_object object, td_err
 }
 
 /* Memory for the converted values; where they lie unconverted is its end. */
-static td_status make_room(const td__h5_dataset *set, td__hdf5_array *array, uint8_t **raw,
-                           td_error *error) {
+static td_status make_array_room(const td__h5_dataset *set, td__hdf5_array *array, uint8_t **raw,
+                                 td_error *error) {
     size_t width = td_dtype_size(set->type.dtype), count = (size_t)set->count;
     array->owned = td__calloc(count, width);
     array->view.data = array->owned;
@@ -85,8 +85,8 @@ static td_status make_room(const td__h5_dataset *set, td__hdf5_array *array, uin
     return TD_OK;
 }
 
-static td_status convert(const td__h5_dataset *set, const uint8_t *from, void *to,
-                         td_error *error) {
+static td_status convert_elements(const td__h5_dataset *set, const uint8_t *from, void *to,
+                                  td_error *error) {
     if (!td__h5_convert(&set->type, from, (size_t)set->count, to)) {
         return td_error_set(error, TD_RANGE, "%s: %s: a number is larger than int64 holds",
                             set->file->origin, set->name);
@@ -105,8 +105,8 @@ static td_status use_values(const td__h5_dataset *set, td__h5_cursor values, td_
         return TD_OK;
     }
     uint8_t *raw = NULL;
-    td_status status = make_room(set, array, &raw, error);
-    return status ? status : convert(set, values.at, array->owned, error);
+    td_status status = make_array_room(set, array, &raw, error);
+    return status ? status : convert_elements(set, values.at, array->owned, error);
 }
 
 /* The value of elements that were never written; NULL is zero. */
@@ -131,7 +131,7 @@ static td_status unpack_values(const td__h5_dataset *set, bool chunked, td__hdf5
                             set->file->origin, set->name, (unsigned long long)bytes);
     }
     uint8_t *raw = NULL;
-    td_status status = make_room(set, array, &raw, error);
+    td_status status = make_array_room(set, array, &raw, error);
     const uint8_t *fill = fill_value(set);
     size_t size = set->type.size;
     for (size_t i = 0; fill && !status && i < (size_t)set->count; i++) {
@@ -140,8 +140,9 @@ static td_status unpack_values(const td__h5_dataset *set, bool chunked, td__hdf5
     if (!status && chunked) {
         status = td__h5_chunks_read(set, raw, error);
     }
-    return status || td__h5_type_is_native(&set->type) ? status
-                                                       : convert(set, raw, array->owned, error);
+    return status || td__h5_type_is_native(&set->type)
+               ? status
+               : convert_elements(set, raw, array->owned, error);
 }
 
 static td_status read_values(const td__h5_dataset *set, td__hdf5_array *array, td_error *error) {

@@ -1,7 +1,7 @@
 /* B-trees of version 2 whose records name objects of a fractal heap.
  *
  * All nodes of such a tree are of one size; how many records and children a node can have, and with
- * it the width of the numbers that tell how many it has, follows from that size. */
+ * it the width of the numbers that say how many it has, follows from that size. */
 #include "hdf5/dense.h"
 
 #include "hdf5/fractal.h"
@@ -34,7 +34,7 @@ static unsigned width_of(uint64_t limit) {
 }
 
 /* False when a node has no room for a record. */
-static bool measure(walk *tree, unsigned depth) {
+static bool measure_tree(walk *tree, unsigned depth) {
     uint64_t room = tree->node_size - NODE_HEAD - CHECKSUM;
     uint64_t records = room / tree->record_size, total = records;
     tree->count_size = width_of(records);
@@ -108,7 +108,7 @@ static td_status visit_tree(walk *tree, uint64_t address, td_error *error) {
     td__h5_skip(&head, CHECKSUM);
     if (head.bad || version != 0 || type != tree->type || depth >= LEVELS ||
         !td__h5_is_sound(start, size) || tree->node_size < NODE_HEAD + CHECKSUM ||
-        tree->record_size == 0 || !measure(tree, (unsigned)depth)) {
+        tree->record_size == 0 || !measure_tree(tree, (unsigned)depth)) {
         return damaged(tree, error);
     }
     return root == TD__H5_NONE ? TD_OK : visit_node(tree, root, count, (unsigned)depth, error);

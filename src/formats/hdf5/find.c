@@ -13,7 +13,7 @@ typedef struct search {
     td__h5_link link;
 } search;
 
-static td_status compare(void *user, const td__h5_link *link, td_error *error) {
+static td_status compare_link(void *user, const td__h5_link *link, td_error *error) {
     (void)error;
     search *wanted = user;
     if (!wanted->found && link->name_size == wanted->size &&
@@ -27,8 +27,8 @@ static td_status compare(void *user, const td__h5_link *link, td_error *error) {
 static td_status resolve(const td__hdf5 *file, td__hdf5_object from, const char *path, size_t size,
                          int *followed, td__hdf5_object *found, td_error *error);
 
-static td_status follow(const td__hdf5 *file, td__hdf5_object group, const td__h5_link *link,
-                        int *followed, td__hdf5_object *found, td_error *error) {
+static td_status follow_link(const td__hdf5 *file, td__hdf5_object group, const td__h5_link *link,
+                             int *followed, td__hdf5_object *found, td_error *error) {
     int shown = link->name_size < NAME_SHOWN ? (int)link->name_size : NAME_SHOWN;
     switch (link->kind) {
     case TD__H5_HARD:
@@ -60,10 +60,10 @@ static td_status resolve(const td__hdf5 *file, td__hdf5_object from, const char 
         if (wanted.size == 0 || (wanted.size == 1 && *wanted.name == '.')) {
             continue;
         }
-        td_status status = td__h5_links(file, object, compare, &wanted, error);
+        td_status status = td__h5_links(file, object, compare_link, &wanted, error);
         td__hdf5_object next = 0;
         if (!status && wanted.found) {
-            status = follow(file, object, &wanted.link, followed, &next, error);
+            status = follow_link(file, object, &wanted.link, followed, &next, error);
         }
         if (status) {
             return status;
@@ -95,7 +95,7 @@ static td_status list_link(void *user, const td__h5_link *link, td_error *error)
     name[link->name_size] = 0;
     td__hdf5_object object = 0;
     int followed = 0;
-    td_status status = follow(list->file, list->group, link, &followed, &object, error);
+    td_status status = follow_link(list->file, list->group, link, &followed, &object, error);
     list->followed += followed;
     if (!status && list->followed > LINKS_LISTED) {
         status = td__h5_unsupported(list->file, "a group with more than 1024 soft links", error);

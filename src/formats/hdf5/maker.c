@@ -11,14 +11,15 @@ enum {
 };
 
 /* Only the first failure is reported. */
-static void fail(td__hdf5_maker *maker, td_status status, const char *path, const char *what) {
+static void fail_maker(td__hdf5_maker *maker, td_status status, const char *path,
+                       const char *what) {
     if (!maker->failure.status) {
         td_error_set(&maker->failure, status, "'%s': %s", path, what);
     }
 }
 
 static void fail_memory(td__hdf5_maker *maker, const char *path) {
-    fail(maker, TD_MEMORY, path, "out of memory");
+    fail_maker(maker, TD_MEMORY, path, "out of memory");
 }
 
 /* ---- The tree -------------------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static td__h5_node *node_create(const char *name, size_t size) {
     return node;
 }
 
-static int compare(const char *name, const char *wanted, size_t size) {
+static int compare_name(const char *name, const char *wanted, size_t size) {
     int order = strncmp(name, wanted, size);
     return order ? order : (name[size] != 0);
 }
@@ -63,7 +64,7 @@ static td__h5_node *child_of(td__h5_node *parent, const char *name, size_t size)
     size_t low = 0, high = parent->child_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = compare(parent->children[middle]->name, name, size);
+        int order = compare_name(parent->children[middle]->name, name, size);
         if (order == 0) {
             return parent->children[middle];
         }
@@ -90,15 +91,16 @@ static td__h5_node *child_of(td__h5_node *parent, const char *name, size_t size)
 /* The node at a path, made with all before it when there is none; NULL when something failed. */
 static td__h5_node *node_at(td__hdf5_maker *maker, const char *path) {
     if (maker->size) {
-        fail(maker, TD_STATE, path, "the file is already laid out");
+        fail_maker(maker, TD_STATE, path, "the file is already laid out");
     }
     td__h5_node *node = maker->root;
     const char *at = path + strspn(path, "/");
     for (int depth = 0; *at && !maker->failure.status; depth++) {
         size_t size = strcspn(at, "/");
         if (node->is_array || depth == DEPTH || (size == 1 && *at == '.')) {
-            fail(maker, TD_INVALID, path,
-                 node->is_array ? "an array has nothing below it" : "no such path can be written");
+            fail_maker(maker, TD_INVALID, path,
+                       node->is_array ? "an array has nothing below it"
+                                      : "no such path can be written");
             break;
         }
         node = child_of(node, at, size);
@@ -114,7 +116,7 @@ static td__h5_node *node_at(td__hdf5_maker *maker, const char *path) {
 void td__hdf5_add_group(td__hdf5_maker *maker, const char *path) {
     td__h5_node *node = node_at(maker, path);
     if (node && node->is_array) {
-        fail(maker, TD_EXISTS, path, "there is an array of this name");
+        fail_maker(maker, TD_EXISTS, path, "there is an array of this name");
     }
 }
 
@@ -125,9 +127,9 @@ void td__hdf5_add_array(td__hdf5_maker *maker, const char *path, td_view view) {
         return;
     }
     if (node->is_array || node->child_count || node == maker->root) {
-        fail(maker, TD_EXISTS, path, "there is something of this name already");
+        fail_maker(maker, TD_EXISTS, path, "there is something of this name already");
     } else if (td_shape_check(&view.shape, view.dtype, &count, NULL)) {
-        fail(maker, TD_BAD_SHAPE, path, "not a shape that can be written");
+        fail_maker(maker, TD_BAD_SHAPE, path, "not a shape that can be written");
     } else if (!td__grow(&maker->arrays, &maker->array_capacity, maker->array_count + 1, SIZE_MAX,
                          sizeof *maker->arrays)) {
         fail_memory(maker, path);
@@ -190,12 +192,13 @@ static td__h5_attribute *new_attribute(td__hdf5_maker *maker, const char *path, 
     }
     for (size_t i = 0; i < node->attribute_count; i++) {
         if (!strcmp(node->attributes[i].name, name)) {
-            fail(maker, TD_EXISTS, path, "it has an attribute of this name already");
+            fail_maker(maker, TD_EXISTS, path, "it has an attribute of this name already");
             return NULL;
         }
     }
     if (count > ATTRIBUTE_BYTES / 16 || strlen(name) > 255) {
-        fail(maker, TD_RANGE, path, "an attribute has at most 4062 texts and 255 bytes of name");
+        fail_maker(maker, TD_RANGE, path,
+                   "an attribute has at most 4062 texts and 255 bytes of name");
         return NULL;
     }
     td__h5_attribute made = {

@@ -1,7 +1,7 @@
 /* Headers of version 1 and of version 2, which has signatures and checksums. */
 #include "hdf5/message.h"
 
-static bool fail(td__h5_messages *walk, const char *what, td_error *error) {
+static bool fail_messages(td__h5_messages *walk, const char *what, td_error *error) {
     walk->status = td__h5_damaged(walk->file, what, error);
     return false;
 }
@@ -11,8 +11,9 @@ static bool start_version1(td__h5_messages *walk, td__h5_cursor head, td_error *
     uint64_t size = td__h5_number(&head, 4);
     td__h5_skip(&head, 4);
     walk->block = td__h5_sub(&head, size);
-    return !head.bad && td__h5_spend(&walk->budget, size) ? true
-                                                          : fail(walk, "an object header", error);
+    return !head.bad && td__h5_spend(&walk->budget, size)
+               ? true
+               : fail_messages(walk, "an object header", error);
 }
 
 static bool start_version2(td__h5_messages *walk, td__h5_cursor head, td_error *error) {
@@ -28,9 +29,11 @@ static bool start_version2(td__h5_messages *walk, td__h5_cursor head, td_error *
     size_t whole = (size_t)(head.at - start);
     td__h5_skip(&head, 4);
     if (head.bad || version != 2 || !td__h5_spend(&walk->budget, whole)) {
-        return fail(walk, "an object header", error);
+        return fail_messages(walk, "an object header", error);
     }
-    return td__h5_is_sound(start, whole) ? true : fail(walk, "an object header's checksum", error);
+    return td__h5_is_sound(start, whole)
+               ? true
+               : fail_messages(walk, "an object header's checksum", error);
 }
 
 void td__h5_messages_start(td__h5_messages *walk, const td__hdf5 *file, td__hdf5_object object,
@@ -55,13 +58,13 @@ static bool continue_block(td__h5_messages *walk, td_error *error) {
     uint64_t size = walk->pending[walk->pending_count].size;
     td__h5_cursor block = td__h5_at(walk->file, address, size);
     if (block.bad || !td__h5_spend(&walk->budget, size)) {
-        return fail(walk, "a continued object header", error);
+        return fail_messages(walk, "a continued object header", error);
     }
     if (walk->version2) {
         const uint8_t *start = block.at;
         td__h5_expect(&block, "OCHK");
         if (block.bad || td__h5_left(&block) < 4 || !td__h5_is_sound(start, (size_t)size - 4)) {
-            return fail(walk, "a continued object header", error);
+            return fail_messages(walk, "a continued object header", error);
         }
         block.end -= 4;
     }
@@ -76,13 +79,13 @@ static bool read_message(td__h5_messages *walk, td__h5_message *message, td_erro
     message->shared = td__h5_byte(block) & 2;
     td__h5_skip(block, walk->version2 ? (walk->ordered ? 2 : 0) : 3);
     message->body = td__h5_sub(block, size);
-    return block->bad ? fail(walk, "a header message", error) : true;
+    return block->bad ? fail_messages(walk, "a header message", error) : true;
 }
 
 static bool remember_block(td__h5_messages *walk, td__h5_cursor body, td_error *error) {
     uint64_t address = td__h5_offset(&body), size = td__h5_length(&body);
     if (body.bad) {
-        return fail(walk, "a continued object header", error);
+        return fail_messages(walk, "a continued object header", error);
     }
     if (walk->pending_count == TD__H5_PENDING) {
         walk->status =

@@ -142,7 +142,7 @@ bool td__h5_type_is_native(const td__h5_type *type) {
            (TD__LITTLE_ENDIAN || type->size == 1);
 }
 
-static uint64_t load(const td__h5_type *type, const uint8_t *from) {
+static uint64_t load_number(const td__h5_type *type, const uint8_t *from) {
     uint64_t bits = 0;
     for (uint32_t i = 0; i < type->size; i++) {
         bits = bits << 8 | from[type->big ? i : type->size - 1 - i];
@@ -159,7 +159,7 @@ bool td__h5_convert(const td__h5_type *type, const uint8_t *from, size_t count, 
     bool may_exceed = !type->real && !type->sign && type->size == 8;
     uint8_t *out = to;
     for (size_t i = 0; i < count; i++, from += type->size, out += width) {
-        uint64_t bits = load(type, from);
+        uint64_t bits = load_number(type, from);
         if (half) {
             bits = td__bits_of(td__from_float16((uint16_t)bits));
         } else if (may_exceed && bits > INT64_MAX) {

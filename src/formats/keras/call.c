@@ -134,7 +134,7 @@ static bool is_same(const td__keras_call *call, size_t a, size_t b) {
 }
 
 /* Self-attention names its input up to three times. */
-static void settle(td__keras_call *call, const char *class_name) {
+static void settle_inputs(td__keras_call *call, const char *class_name) {
     for (size_t i = 0; i < call->count; i++) {
         if (!call->from[i]) {
             refuse(call, "it is called without one of its inputs");
@@ -177,5 +177,5 @@ void td__keras_call_read(const json_t *node, const char *class_name, td__keras_c
         }
         read_named(call, json_array_get(json_array_get(node, 0), 3), class_name);
     }
-    settle(call, class_name);
+    settle_inputs(call, class_name);
 }

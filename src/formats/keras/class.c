@@ -26,7 +26,7 @@ static const td__keras_option operation[] = {{"function", TD__KERAS_IGNORED, NUL
 /* --- what tables cannot say --------------------------------------------------------------- */
 
 /* Of the first key that is there; otherwise where that is null or none. */
-static double number_of(const json_t *config, const char *key, double fallback) {
+static double config_number(const json_t *config, const char *key, double fallback) {
     const json_t *value = json_object_get(config, key);
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
@@ -44,10 +44,10 @@ static void add_leaky(td__keras_settings *settings, const char *function, double
 /* What an activation is by itself is read as one. */
 static void adapt_relu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
     (void)input;
-    double slope = number_of(config, "negative_slope", 0);
-    double max = number_of(config, "max_value", INFINITY);
+    double slope = config_number(config, "negative_slope", 0);
+    double max = config_number(config, "max_value", INFINITY);
     bool capped = max == 6 && slope == 0;
-    if (number_of(config, "threshold", 0) != 0 || !(isinf(max) || capped)) {
+    if (config_number(config, "threshold", 0) != 0 || !(isinf(max) || capped)) {
         return;
     }
     settings->kind = "activation";
@@ -63,12 +63,12 @@ static void adapt_leaky_relu(const json_t *config, const td_shape *input,
                              td__keras_settings *settings) {
     (void)input;
     add_leaky(settings, "leaky_relu",
-              number_of(config, "negative_slope", number_of(config, "alpha", 0.3)));
+              config_number(config, "negative_slope", config_number(config, "alpha", 0.3)));
 }
 
 static void adapt_elu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
     (void)input;
-    add_leaky(settings, "elu", number_of(config, "alpha", 1));
+    add_leaky(settings, "elu", config_number(config, "alpha", 1));
 }
 
 static void adapt_softmax(const json_t *config, const td_shape *input,
@@ -183,7 +183,7 @@ static void adapt_layer_scale(const json_t *config, const td_shape *input,
 
 /* --- classes ------------------------------------------------------------------------------ */
 
-#define OWN(member, word, keras) {keras, #word, &td__##word##_kind, NULL, 0, NULL},
+#define OWN(member, word, keras, options) {keras, #word, &td__##word##_kind, NULL, 0, NULL},
 static const td__keras_class own[] = {TD_LAYER_LIST(OWN)};
 #undef OWN
 

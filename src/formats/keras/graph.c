@@ -10,8 +10,8 @@
 
 enum { MAX_LAYERS = 10000, MAX_DEPTH = 16, MAX_NAME = 255 };
 
-static td_status malformed(const td__keras_graph *graph, const char *what, const char *name,
-                           td_error *error) {
+static td_status keras_malformed(const td__keras_graph *graph, const char *what, const char *name,
+                                 td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: its configuration is malformed: %s%s%.100s%s",
                         graph->origin, what, name ? " '" : "", name ? name : "", name ? "'" : "");
 }
@@ -42,10 +42,10 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
     const char *class_name = text_of(json, "class_name"), *name = text_of(json, "name");
     name = name ? name : text_of(config, "name");
     if (!class_name || !name) {
-        return malformed(graph, "a layer without class_name or name", NULL, error);
+        return keras_malformed(graph, "a layer without class_name or name", NULL, error);
     }
     if (strlen(name) > MAX_NAME || strlen(class_name) > MAX_NAME) {
-        return malformed(graph, "a name that is too long:", name, error);
+        return keras_malformed(graph, "a name that is too long:", name, error);
     }
     if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MAX_LAYERS,
                   sizeof *graph->entries)) {
@@ -128,7 +128,7 @@ static td_status take_input(td__keras_graph *graph, const td__keras_entry *entry
         return TD_OK;
     }
     if (!read_shape(shape, &graph->input)) {
-        return malformed(graph, "no usable shape for the input", entry->name, error);
+        return keras_malformed(graph, "no usable shape for the input", entry->name, error);
     }
     graph->has_input = true;
     if (json_is_true(json_object_get(entry->config, "sparse")) ||
@@ -197,8 +197,9 @@ static td_status place_model(td__keras_graph *graph, int32_t index, const int32_
 }
 
 /* Puts a connected entry into the order: a layer as it is, a model as its layers. */
-static td_status place(td__keras_graph *graph, int32_t index, size_t use, const int32_t *inputs,
-                       size_t count, int depth, result *out, td_error *error) {
+static td_status place_entry(td__keras_graph *graph, int32_t index, size_t use,
+                             const int32_t *inputs, size_t count, int depth, result *out,
+                             td_error *error) {
     if (is_model_class(graph->entries[index].class_name)) {
         return place_model(graph, index, inputs, count, depth, out, error);
     }
@@ -229,7 +230,7 @@ static td_status read_sequential(td__keras_graph *graph, const json_t *config, c
         status = status ? status : take_input(graph, &graph->entries[index], error);
         if (!status && !is_input_layer(&graph->entries[index])) {
             int32_t last = out->layers[0];
-            status = place(graph, index, 0, &last, 1, at->depth, out, error);
+            status = place_entry(graph, index, 0, &last, 1, at->depth, out, error);
             out->count = 1;
         }
     }
@@ -311,10 +312,10 @@ static td_status read_uses(td__keras_graph *graph, const json_t *json, functiona
                              changed ? "its calls differ in more than what they read"
                                      : one->call.reason);
         } else if (one->call.count == 0) {
-            return malformed(graph, "nothing is connected to", entry->name, error);
+            return keras_malformed(graph, "nothing is connected to", entry->name, error);
         }
     }
-    return count ? TD_OK : malformed(graph, "nothing is connected to", entry->name, error);
+    return count ? TD_OK : keras_malformed(graph, "nothing is connected to", entry->name, error);
 }
 
 static td_status read_calls(td__keras_graph *graph, const json_t *layers, functional *model,
@@ -329,7 +330,7 @@ static td_status read_calls(td__keras_graph *graph, const json_t *layers, functi
         model->count = i + 1;
         const td__keras_entry *entry = &graph->entries[model->entry[i]];
         if (find_layer(graph, model, entry->name) != (ptrdiff_t)i) {
-            return malformed(graph, "two layers are called", entry->name, error);
+            return keras_malformed(graph, "two layers are called", entry->name, error);
         }
         status = take_input(graph, entry, error);
         status = status ? status : read_uses(graph, json, model, i, error);
@@ -361,7 +362,7 @@ static td_status connect(const td__keras_graph *graph, functional *model, td_err
         for (size_t k = 0; k < call->count; k++) {
             ptrdiff_t found = find_use(graph, model, call->from[k], call->uses[k]);
             if (found < 0) {
-                return malformed(graph, "there is no layer", call->from[k], error);
+                return keras_malformed(graph, "there is no layer", call->from[k], error);
             }
             call->inputs[k] = (int32_t)found;
         }
@@ -369,7 +370,7 @@ static td_status connect(const td__keras_graph *graph, functional *model, td_err
             ptrdiff_t found =
                 call->masks[k] ? find_use(graph, model, call->masks[k], call->mask_uses[k]) : -1;
             if (call->masks[k] && found < 0) {
-                return malformed(graph, "there is no layer", call->masks[k], error);
+                return keras_malformed(graph, "there is no layer", call->masks[k], error);
             }
             call->mask_inputs[k] = (int32_t)found;
         }
@@ -424,8 +425,8 @@ static td_status place_use(td__keras_graph *graph, functional *model, size_t i, 
         inputs[k] = from->layers[output];
     }
     one->placed = true;
-    return place(graph, model->entry[one->layer], one->number, inputs, one->call.count, depth,
-                 &one->stands, error);
+    return place_entry(graph, model->entry[one->layer], one->number, inputs, one->call.count, depth,
+                       &one->stands, error);
 }
 
 /* Each use after those it reads, in the file's order where that is free; last, where that can be, comes
@@ -448,8 +449,8 @@ static td_status place_all(td__keras_graph *graph, functional *model, size_t las
     }
     for (size_t i = 0; i < model->use_count && !status; i++) {
         if (!model->uses[i].placed) {
-            return malformed(graph, "layers read each other in a circle before",
-                             graph->entries[model->entry[model->uses[i].layer]].name, error);
+            return keras_malformed(graph, "layers read each other in a circle before",
+                                   graph->entries[model->entry[model->uses[i].layer]].name, error);
         }
     }
     return status;
@@ -512,7 +513,7 @@ static td_status place_inputs(td__keras_graph *graph, const json_t *config, func
     for (size_t i = 0; i < count && !status; i++) {
         ptrdiff_t from = use_of(graph, model, found[i]);
         if (from < 0 || model->uses[from].call.count || model->uses[from].placed) {
-            return malformed(graph, "no usable input_layers or output_layers", NULL, error);
+            return keras_malformed(graph, "no usable input_layers or output_layers", NULL, error);
         }
         int32_t entry = model->entry[model->uses[from].layer];
         model->uses[from].placed = true;
@@ -522,12 +523,13 @@ static td_status place_inputs(td__keras_graph *graph, const json_t *config, func
     for (size_t i = 0; i < model->use_count && !status; i++) {
         const td__keras_entry *entry = &graph->entries[model->entry[model->uses[i].layer]];
         if (is_input_layer(entry) && !model->uses[i].placed) {
-            status = malformed(graph, "an input that the model does not name:", entry->name, error);
+            status = keras_malformed(graph, "an input that the model does not name:", entry->name,
+                                     error);
         }
     }
     return count || status
                ? status
-               : malformed(graph, "no usable input_layers or output_layers", NULL, error);
+               : keras_malformed(graph, "no usable input_layers or output_layers", NULL, error);
 }
 
 static td_status order_functional(td__keras_graph *graph, const json_t *config, functional *model,
@@ -537,7 +539,7 @@ static td_status order_functional(td__keras_graph *graph, const json_t *config, 
         references(json_object_get(config, "output_layers"), found, TD_MAX_OUTPUTS, 0, 0);
     ptrdiff_t first = count ? use_of(graph, model, found[0]) : -1;
     if (first < 0 || count > TD_MAX_OUTPUTS) {
-        return malformed(graph, "no usable input_layers or output_layers", NULL, error);
+        return keras_malformed(graph, "no usable input_layers or output_layers", NULL, error);
     }
     td_status status = place_inputs(graph, config, model, at, error);
     status = status ? status : place_all(graph, model, (size_t)first, at->depth, error);
@@ -547,7 +549,7 @@ static td_status order_functional(td__keras_graph *graph, const json_t *config, 
         int64_t which = json_integer_value(json_array_get(found[i], 2));
         const result *stands = from < 0 ? NULL : &model->uses[from].stands;
         if (!stands || which < 0 || (size_t)which >= stands->count) {
-            return malformed(graph, "no usable input_layers or output_layers", NULL, error);
+            return keras_malformed(graph, "no usable input_layers or output_layers", NULL, error);
         }
         out->layers[out->count++] = stands->layers[which];
     }
@@ -578,7 +580,7 @@ static td_status read_functional(td__keras_graph *graph, const json_t *config, c
     const json_t *layers = json_object_get(config, "layers");
     size_t count = json_array_size(layers);
     if (count > MAX_LAYERS) {
-        return malformed(graph, "too many layers", NULL, error);
+        return keras_malformed(graph, "too many layers", NULL, error);
     }
     functional model = {.entry = td__calloc(count + 1, sizeof *model.entry),
                         .first = td__calloc(count + 1, sizeof *model.first),
@@ -604,7 +606,7 @@ static td_status read_model(td__keras_graph *graph, const char *class_name, cons
                             const frame *outer, result *out, td_error *error) {
     frame at = *outer;
     if (at.depth > MAX_DEPTH) {
-        return malformed(graph, "models within models are nested too deeply", NULL, error);
+        return keras_malformed(graph, "models within models are nested too deeply", NULL, error);
     }
     at.frozen = at.frozen || json_is_false(json_object_get(config, "trainable"));
     return strcmp(class_name, "Sequential") == 0 ? read_sequential(graph, config, &at, out, error)
@@ -617,7 +619,7 @@ td_status td__keras_graph_read(td__keras_graph *graph, const json_t *config, con
     const char *class_name = text_of(config, "class_name");
     const json_t *inside = json_object_get(config, "config");
     if (!class_name || !inside) {
-        return malformed(graph, "it has no class_name and config", NULL, error);
+        return keras_malformed(graph, "it has no class_name and config", NULL, error);
     }
     if (!is_model_class(class_name)) {
         return td_error_set(

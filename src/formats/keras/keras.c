@@ -272,8 +272,8 @@ static td_status add_again(td_model *model, const td__keras_graph *graph, td__ke
                : TD_OK;
 }
 
-static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
-                           td_error *error) {
+static td_status add_keras_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
+                                 td_error *error) {
     if (entry->again >= 0) {
         return add_again(model, graph, entry, error);
     }
@@ -346,7 +346,7 @@ static td_model *make_layers(td__keras_graph *graph, td_error *error) {
     td_status status =
         model ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", graph->origin);
     for (size_t i = 0; i < graph->order_count && !status; i++) {
-        status = add_layer(model, graph, &graph->entries[graph->order[i]], error);
+        status = add_keras_layer(model, graph, &graph->entries[graph->order[i]], error);
     }
     status = status ? status : name_outputs(model, graph, error);
     if (status) {
@@ -356,7 +356,7 @@ static td_model *make_layers(td__keras_graph *graph, td_error *error) {
     return model;
 }
 
-/* Makes the parameters, unless the file cannot have so many. */
+/* Makes the parameters, unless the file is too small to have them. */
 static td_status make_parameters(td_model *model, const td__keras_graph *graph, size_t file_size,
                                  td_error *error) {
     size_t max = max_bytes(file_size) / sizeof(float), elements = 0;

@@ -83,7 +83,7 @@ static int32_t tensor_read(const td__keras_call *call, size_t k) {
     return call->inputs[k] * TD_MAX_OUTPUTS + (int32_t)call->outputs[k] % TD_MAX_OUTPUTS;
 }
 
-static double number_of(const json_t *config, const char *key, double fallback) {
+static double config_number(const json_t *config, const char *key, double fallback) {
     const json_t *value = json_object_get(config, key);
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
@@ -98,7 +98,7 @@ static int32_t not_equal(finder *f, const td__keras_masked *c) {
 
 static int32_t any(finder *f, const td__keras_masked *c) {
     int32_t source = f->found[c->call->inputs[0]];
-    bool last = number_of(c->entry->config, "axis", 0) == -1 &&
+    bool last = config_number(c->entry->config, "axis", 0) == -1 &&
                 !json_is_true(json_object_get(c->entry->config, "keepdims"));
     if (!last) {
         return NOT_MASK;
@@ -110,8 +110,8 @@ static int32_t any(finder *f, const td__keras_masked *c) {
 }
 
 static int32_t expand_dims(finder *f, const td__keras_masked *c) {
-    return number_of(c->entry->config, "axis", 0) == -1 ? wide(f, f->found[c->call->inputs[0]])
-                                                        : NOT_MASK;
+    return config_number(c->entry->config, "axis", 0) == -1 ? wide(f, f->found[c->call->inputs[0]])
+                                                            : NOT_MASK;
 }
 
 /* What Attention does with the mask that it passes on. */
@@ -135,7 +135,7 @@ static int32_t logical_or(finder *f, const td__keras_masked *c) {
 }
 
 /* masks: those of each input. */
-static int32_t join(finder *f, size_t count, const int32_t *masks, double axis) {
+static int32_t join_masks(finder *f, size_t count, const int32_t *masks, double axis) {
     int32_t joined = express(f, JOINED, 0, 0, axis);
     for (size_t k = 0; k < count && joined >= 0; k++) {
         joined = masks[k] > 0 ? express(f, JOINED_BY, joined, masks[k], 0) : NOT_MASK;
@@ -149,7 +149,8 @@ static int32_t concatenate(finder *f, const td__keras_masked *c) {
         int32_t source = f->found[c->call->inputs[k]];
         masks[k] = form_of(f, source) == WIDE ? f->expressions[source].a : NOT_MASK;
     }
-    return wide(f, join(f, c->call->count, masks, number_of(c->entry->config, "axis", -1)));
+    return wide(f,
+                join_masks(f, c->call->count, masks, config_number(c->entry->config, "axis", -1)));
 }
 
 static const struct {
@@ -214,13 +215,14 @@ static int32_t layer_mask(finder *f, const td__keras_masked *c, const int32_t *m
                    : NONE;
     case TD__MASK_OF_STEPS:
         return express(f, STEPS, tensor_read(call, 0), 0,
-                       number_of(entry->config, "mask_value", 0));
+                       config_number(entry->config, "mask_value", 0));
     case TD__MASK_JOINED: {
         int32_t each[TD_MAX_FROM];
         for (size_t k = 0; k < call->count; k++) {
             each[k] = masks[k] > 0 ? masks[k] : express(f, ALL, tensor_read(call, k), 0, 0);
         }
-        return some ? join(f, call->count, each, number_of(entry->config, "axis", -1)) : NONE;
+        return some ? join_masks(f, call->count, each, config_number(entry->config, "axis", -1))
+                    : NONE;
     }
     case TD__MASK_OF_ALL: {
         int32_t merged = all ? masks[0] : NONE;

@@ -128,7 +128,7 @@ static bool is_given_mask(const td__layer *layer) {
            (layer->kind->reads_mask && layer->info.input_count == 1 && !is_attention(&layer->info));
 }
 
-static void add_layer(nodes *n, const td_model *model, size_t index) {
+static void plan_layer(nodes *n, const td_model *model, size_t index) {
     const td__layer *layer = model->layers[index];
     int32_t inputs[TD_MAX_FROM + 1], masks[TD_MAX_FROM];
     size_t count = layer->info.input_count;
@@ -247,7 +247,7 @@ static td_status order_layers(td__keras_plan *plan, const char *path, td_error *
         plan->count = count;
     } else {
         for (size_t i = 0; i < count; i++) {
-            add_layer(&n, plan->model, i);
+            plan_layer(&n, plan->model, i);
         }
         order_graph(plan->model, &n, stack);
         plan->count = merge_uses(plan->model, &n);

@@ -16,8 +16,8 @@
 
 #define MAX_BYTES (UINT32_MAX - ((uint64_t)1 << 20)) /* of a zip archive, with its directory */
 
-static void add_layer(td__hdf5_maker *maker, const td_model *model,
-                      const td__keras_plan_layer *planned) {
+static void write_layer(td__hdf5_maker *maker, const td_model *model,
+                        const td__keras_plan_layer *planned) {
     const td_layer_info *layer = td_model_layer(model, planned->layer);
     char path[sizeof planned->group + TD__KERAS_PLACE_SIZE], place[TD__KERAS_PLACE_SIZE];
     bool use_bias = td__keras_has_bias(planned->storage, layer->parameter_count);
@@ -38,7 +38,7 @@ static void add_layer(td__hdf5_maker *maker, const td_model *model,
     td__hdf5_add_text(maker, path, "name", layer->name);
 }
 
-static td_status append(void *user, const void *bytes, size_t size, td_error *error) {
+static td_status append_bytes(void *user, const void *bytes, size_t size, td_error *error) {
     td__zip_writer *writer = user;
     td__zip_append(writer, bytes, size);
     (void)error;
@@ -62,13 +62,13 @@ static td_status write_archive(void *context, int file, td_error *error) {
     add_text(&writer, TD__KERAS_METADATA, a->metadata);
     add_text(&writer, "config.json", a->config);
     td__zip_begin(&writer, "model.weights.h5");
-    td_status status = td__hdf5_finish(a->maker, append, &writer, error);
+    td_status status = td__hdf5_finish(a->maker, append_bytes, &writer, error);
     td__zip_end(&writer);
     td__zip_finish(&writer);
     return status || writer.good ? status : TD_IO;
 }
 
-static td_status publish(const char *path, archive *a, td_error *error) {
+static td_status publish_archive(const char *path, archive *a, td_error *error) {
     uint64_t size = 0;
     td_status status = td__hdf5_size(a->maker, &size, error);
     if (!status && size + strlen(a->config) + strlen(a->metadata) > MAX_BYTES) {
@@ -96,9 +96,9 @@ td_status td__keras_save(const td_model *model, const char *path, size_t count,
     } else {
         td__hdf5_add_group(maker, "vars"); /* the model's own, which Keras 3.0 wants to see */
         for (size_t i = 0; i < plan.count; i++) {
-            add_layer(maker, model, &plan.layers[i]);
+            write_layer(maker, model, &plan.layers[i]);
         }
-        status = publish(path, &(archive){config, metadata, maker}, error);
+        status = publish_archive(path, &(archive){config, metadata, maker}, error);
     }
     td__hdf5_drop(maker);
     td__free(metadata);

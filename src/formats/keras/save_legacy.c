@@ -16,7 +16,8 @@
 enum { PATH_SIZE = 1024, MAX_WEIGHTS = 64 };
 
 /* The layer's group, its weights and their names; what is trained comes first. */
-static void add_layer(td__hdf5_maker *maker, const td_model *model, const td_layer_info *layer) {
+static void write_legacy_layer(td__hdf5_maker *maker, const td_model *model,
+                               const td_layer_info *layer) {
     char names[MAX_WEIGHTS][PATH_SIZE / 2], path[2 * PATH_SIZE];
     const char *listed[MAX_WEIGHTS];
     size_t count = 0;
@@ -56,7 +57,7 @@ static td_status add_all(td__hdf5_maker *maker, const td__keras_plan *plan, cons
     for (size_t i = 0; i < plan->count; i++) {
         const td_layer_info *layer = td_model_layer(plan->model, plan->layers[i].layer);
         names[i] = layer->name;
-        add_layer(maker, plan->model, layer);
+        write_legacy_layer(maker, plan->model, layer);
     }
     td__hdf5_add_texts(maker, WEIGHTS, "layer_names", plan->count, names);
     td__hdf5_add_text(maker, WEIGHTS, "keras_version", KERAS_VERSION);
@@ -70,7 +71,7 @@ typedef struct target {
     off_t at;
 } target;
 
-static td_status append(void *user, const void *bytes, size_t size, td_error *error) {
+static td_status append_bytes(void *user, const void *bytes, size_t size, td_error *error) {
     target *to = user;
     (void)error;
     bool good = td__write_all(to->file, bytes, size, to->at);
@@ -79,7 +80,7 @@ static td_status append(void *user, const void *bytes, size_t size, td_error *er
 }
 
 static td_status write_file(void *context, int file, td_error *error) {
-    return td__hdf5_finish(context, append, &(target){.file = file}, error);
+    return td__hdf5_finish(context, append_bytes, &(target){.file = file}, error);
 }
 
 td_status td__keras_save_legacy(const td_model *model, const char *path, size_t count,

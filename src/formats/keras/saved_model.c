@@ -332,7 +332,7 @@ static td_status read_weights(saved *s, td_error *error) {
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /* s->bundle is open. */
-static td_model *load(saved *s, const void *metadata, size_t size, td_error *error) {
+static td_model *load_metadata(saved *s, const void *metadata, size_t size, td_error *error) {
     bool keras2 = true;
     size_t all = size;
     for (uint32_t i = 0; i < s->bundle.shard_count; i++) {
@@ -362,7 +362,7 @@ td_model *td__keras_saved_parse(const char *path, const void *metadata, size_t m
         td__bundle_release(&s.bundle);
         return NULL;
     }
-    return load(&s, metadata, metadata_size, error);
+    return load_metadata(&s, metadata, metadata_size, error);
 }
 
 /* A file beside saved_model.pb; for td__free. NULL when memory is exhausted. */
@@ -396,7 +396,7 @@ td_model *td__keras_saved_load(const char *path, td_error *error) {
     }
     td_model *model = NULL;
     if (name && !status) {
-        model = load(&s, metadata.data, metadata.size, error);
+        model = load_metadata(&s, metadata.data, metadata.size, error);
     } else {
         td__bundle_release(&s.bundle);
     }

@@ -28,7 +28,8 @@ static int64_t elements(const td_shape *shape) {
 
 /* A depthwise kernel (h, w, channels, multiplier) is ours, (h, w, 1, channels * multiplier); the
  * channels of a LayerScale are one of (1, 1, 1, channels). */
-static bool fits(const td__keras_entry *entry, const td_shape *have, const td_shape *want) {
+static bool shape_fits_entry(const td__keras_entry *entry, const td_shape *have,
+                             const td_shape *want) {
     if (td_shape_equal(have, want)) {
         return true;
     }
@@ -44,7 +45,7 @@ td_status td__keras_parameter_set(const td__keras_graph *graph, const td__keras_
                                   const td_parameter_info *parameter, const td_view *values,
                                   const char *path, td_error *error) {
     td_shape want = td_tensor_shape(parameter->tensor);
-    if (!fits(entry, &values->shape, &want)) {
+    if (!shape_fits_entry(entry, &values->shape, &want)) {
         char have_text[TD_SHAPE_TEXT_SIZE], want_text[TD_SHAPE_TEXT_SIZE];
         return td_error_set(error, TD_BAD_SHAPE, "%s: %s has shape %s in '%s', the layer needs %s",
                             graph->origin, parameter->name,

@@ -31,7 +31,7 @@ TD_NODISCARD td_status td__keras_parameter_read(const td__keras_graph *graph,
 
 /* The path of parameter number i of a layer below its group: "cell/vars/1". Keras 2 hides an
  * attention's parts behind an underscore. */
-/* Whether so many parameters of an attention, or of both directions, include biases. */
+/* Whether this count of parameters of an attention, or of both directions, includes biases. */
 bool td__keras_has_bias(td__keras_storage storage, size_t parameters);
 enum { TD__KERAS_PLACE_SIZE = 48 };
 void td__keras_place(td__keras_storage storage, bool use_bias, size_t i, bool keras2,

@@ -131,7 +131,7 @@ static size_t count_keys(json_t *object, int depth) {
     return count;
 }
 
-static void release(layer_reader *reader) {
+static void release_layer_reader(layer_reader *reader) {
     td__free(reader->settings);
     td__free(reader->numbers);
     td__free(reader->texts);
@@ -234,7 +234,7 @@ static td_status read_layer(td_model *model, const json_t *layer, const char *or
     if (!status && td_model_add(model, kind, settings, json_object_size(object), &reason)) {
         status = td_error_set(error, reason.status, "%s: %s", origin, reason.text);
     }
-    release(&reader);
+    release_layer_reader(&reader);
     return status;
 }
 

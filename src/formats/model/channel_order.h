@@ -5,7 +5,7 @@
 
 #include "tapedeck/nn.h"
 
-/* Features that are a map of so many places with so many channels; channels 0: in the same order
+/* Features that are a map of `places` places with `channels` channels; channels 0: in the same order
  * on both sides, -1: mixed with others, so that the order is not known. */
 typedef struct td__order {
     int64_t places, channels;

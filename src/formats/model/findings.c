@@ -17,10 +17,11 @@ typedef struct search {
     bool exhausted; /* memory is */
 } search;
 
-static void add(search *s, td_finding_level level, const char *where, const char *format, ...)
-    TD_PRINTF(4, 5);
+static void add_finding(search *s, td_finding_level level, const char *where, const char *format,
+                        ...) TD_PRINTF(4, 5);
 
-static void add(search *s, td_finding_level level, const char *where, const char *format, ...) {
+static void add_finding(search *s, td_finding_level level, const char *where, const char *format,
+                        ...) {
     char text[TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
@@ -74,20 +75,21 @@ static void look_at_parameter(search *s, size_t which) {
     const td_stats *stats = &s->stats[which];
     const char *name = parameter->name;
     if (stats->nan + stats->inf > 0) {
-        add(s, TD_FINDING_ERROR, name,
-            "%lld NaN and %lld infinite of %lld values, the first at %lld", (long long)stats->nan,
-            (long long)stats->inf, (long long)stats->count, (long long)stats->first_nonfinite);
+        add_finding(s, TD_FINDING_ERROR, name,
+                    "%lld NaN and %lld infinite of %lld values, the first at %lld",
+                    (long long)stats->nan, (long long)stats->inf, (long long)stats->count,
+                    (long long)stats->first_nonfinite);
         return;
     }
     if (is_kernel(parameter) && stats->count && stats->zeros == stats->count) {
-        add(s, TD_FINDING_WARNING, name, "all zero");
+        add_finding(s, TD_FINDING_WARNING, name, "all zero");
     } else if (is_kernel(parameter) && stats->count > 1 && stats->min == stats->max) {
-        add(s, TD_FINDING_WARNING, name, "constant: all %lld values are %.6g",
-            (long long)stats->count, stats->min);
+        add_finding(s, TD_FINDING_WARNING, name, "constant: all %lld values are %.6g",
+                    (long long)stats->count, stats->min);
     }
     if (!strcmp(parameter->parameter, "moving_variance") && stats->min < 0) {
-        add(s, TD_FINDING_ERROR, name, "a negative variance (%.6g): the layer puts out NaN",
-            stats->min);
+        add_finding(s, TD_FINDING_ERROR, name, "a negative variance (%.6g): the layer puts out NaN",
+                    stats->min);
     }
 }
 
@@ -245,12 +247,12 @@ static void look_at_units(search *s, const td_layer_info *layer) {
         }
         if (list_units(text, dead, u.count, "units")) {
             bool own = td__layer_activation(layer) == TD_RELU;
-            add(s, TD_FINDING_WARNING, layer->name, "dead: %s %s", text,
-                own ? "always put out 0" : "are always 0 after the relu that follows");
+            add_finding(s, TD_FINDING_WARNING, layer->name, "dead: %s %s", text,
+                        own ? "always put out 0" : "are always 0 after the relu that follows");
         }
         if (silent_count < u.count && list_units(text, silent, u.count, "units")) {
-            add(s, TD_FINDING_WARNING, layer->name, "constant: %s have no weight that is not 0",
-                text);
+            add_finding(s, TD_FINDING_WARNING, layer->name,
+                        "constant: %s have no weight that is not 0", text);
         }
     } else {
         s->exhausted = true;
@@ -277,14 +279,14 @@ static void look_at_normalization(search *s, const td_layer_info *layer) {
     const td_stats *mean = stats_of(s, layer, "moving_mean");
     const td_stats *variance = stats_of(s, layer, "moving_variance");
     if (gamma && gamma->zeros > 0) {
-        add(s, TD_FINDING_WARNING, layer->name,
-            "constant: %lld of %lld channels have gamma 0 and put out their beta",
-            (long long)gamma->zeros, (long long)gamma->count);
+        add_finding(s, TD_FINDING_WARNING, layer->name,
+                    "constant: %lld of %lld channels have gamma 0 and put out their beta",
+                    (long long)gamma->zeros, (long long)gamma->count);
     }
     if (mean && variance && mean->zeros == mean->count && variance->min == 1 &&
         variance->max == 1) {
-        add(s, TD_FINDING_NOTE, layer->name,
-            "its moving averages are as before training: mean 0, variance 1");
+        add_finding(s, TD_FINDING_NOTE, layer->name,
+                    "its moving averages are as before training: mean 0, variance 1");
     }
 }
 

@@ -43,7 +43,7 @@ static td_status read_notes(inspection *i, td_error *error) {
     return status;
 }
 
-static td_status measure(inspection *i, td_error *error) {
+static td_status measure_parameters(inspection *i, td_error *error) {
     size_t count = td_model_parameter_count(i->model);
     i->stats = td__calloc(count + 1, sizeof *i->stats);
     td_status status = i->stats ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
@@ -105,7 +105,7 @@ const td_inspection *td_model_inspect(const char *path, td_error *error) {
     i->model = i->file ? td__model_file_load(i->file, NULL, error) : NULL;
     td_status status = i->model ? TD_OK : TD_FORMAT;
     status = status ? status : read_notes(i, error);
-    status = status ? status : measure(i, error);
+    status = status ? status : measure_parameters(i, error);
     status = status ? status : td__findings_collect(&i->findings, i->model, i->stats, error);
     if (status) {
         td_inspection_destroy(&i->about);

@@ -36,7 +36,7 @@ typedef struct tensor_index {
     size_t count;
 } tensor_index;
 
-static int by_name(const void *left, const void *right) {
+static int compare_views(const void *left, const void *right) {
     return strcmp((*(const td__named_view *const *)left)->name,
                   (*(const td__named_view *const *)right)->name);
 }
@@ -47,15 +47,16 @@ static bool build_tensor_index(tensor_index *s, size_t count, const td__named_vi
         s->sorted[i] = &tensors[i];
     }
     if (s->sorted && s->used) {
-        qsort(s->sorted, count, sizeof *s->sorted, by_name);
+        qsort(s->sorted, count, sizeof *s->sorted, compare_views);
     }
     return s->sorted && s->used;
 }
 
 /* NULL when there is none. */
-static const td__named_view *take(const tensor_index *s, const char *name) {
+static const td__named_view *take_tensor(const tensor_index *s, const char *name) {
     const td__named_view key = {.name = name}, *at = &key;
-    const td__named_view **found = bsearch(&at, s->sorted, s->count, sizeof *s->sorted, by_name);
+    const td__named_view **found =
+        bsearch(&at, s->sorted, s->count, sizeof *s->sorted, compare_views);
     if (!found) {
         return NULL;
     }
@@ -135,8 +136,8 @@ static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MAX
     return offsets;
 }
 
-static void gather(const transfer *t, const float *from, int64_t *const starts[TD__TORCH_MAX_AXES],
-                   float *to) {
+static void gather_weight(const transfer *t, const float *from,
+                          int64_t *const starts[TD__TORCH_MAX_AXES], float *to) {
     int32_t last = t->dims.rank - 1;
     int64_t index[TD__TORCH_MAX_AXES] = {0}, count = t->dims.dims[last];
     int64_t rest = td__elements_between(&t->dims, 0, last);
@@ -155,7 +156,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[T
     }
 }
 
-static td_status run(const transfer *t, td_error *error) {
+static td_status transfer_weights(const transfer *t, td_error *error) {
     int64_t count = td__elements_from(&t->dims, 0); /* of the part and of the row it becomes */
     float *from = td__calloc((size_t)count + 1, sizeof *from);
     int64_t *starts[TD__TORCH_MAX_AXES];
@@ -163,7 +164,7 @@ static td_status run(const transfer *t, td_error *error) {
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
         td__copy_floats(from, &t->source->view, t->rule->part * count, count);
-        gather(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
+        gather_weight(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
     }
     td__free(offsets);
     td__free(from);
@@ -181,7 +182,7 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const t
         return;
     }
     (void)snprintf(from, sizeof from, "%s.%s", layer->name, r->from);
-    const td__named_view *tensor = take(s, from);
+    const td__named_view *tensor = take_tensor(s, from);
     if (!tensor) {
         td__reasons_add(problems, TD_NOT_FOUND, "%s, for %s, is missing", from,
                         td_tensor_name(t->target));
@@ -208,7 +209,7 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
         if (layer->parameter_count && (orders[i].in.channels < 0 || orders[i].out.channels < 0)) {
             td__reasons_add(problems, TD_UNSUPPORTED,
                             "%s reads flattened maps mixed with other features, whose order "
-                            "PyTorch's file does not tell",
+                            "PyTorch's file does not say",
                             layer->name);
         }
         const td_value *reset_after = td__layer_setting(layer, "reset_after");
@@ -262,7 +263,7 @@ td_status td__pytorch_assign(td_model *model, const char *path, size_t count,
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
     for (size_t i = 0; !status && i < planned; i++) {
-        status = run(&transfers[i], error);
+        status = transfer_weights(&transfers[i], error);
     }
     td__free(transfers);
     td__free(orders);

@@ -44,7 +44,8 @@ static int64_t tensor_bytes(const td__named_view *tensor) {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static td_status malformed(td_error *error, const char *path, const char *name, const char *what) {
+static td_status safetensors_malformed(td_error *error, const char *path, const char *name,
+                                       const char *what) {
     return td_error_set(error, TD_FORMAT, "%s: not a sound safetensors file: %s%s%s", path,
                         name ? name : "", name ? ": " : "", what);
 }
@@ -54,7 +55,7 @@ static td_status read_type(const json_t *value, td__named_view *tensor, const ch
     const char *name = tensor->name;
     const char *word = json_string_value(value);
     if (!word) {
-        return malformed(error, path, name, "dtype is missing");
+        return safetensors_malformed(error, path, name, "dtype is missing");
     }
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (!strcmp(types[i].word, word)) {
@@ -72,18 +73,20 @@ static td_status read_tensor_shape(const json_t *value, td__named_view *tensor, 
                                    td_error *error) {
     td_shape *shape = &tensor->view.shape;
     if (!json_is_array(value) || json_array_size(value) > TD_MAX_RANK) {
-        return malformed(error, path, tensor->name, "shape must be a list of at most 8 numbers");
+        return safetensors_malformed(error, path, tensor->name,
+                                     "shape must be a list of at most 8 numbers");
     }
     shape->rank = (int32_t)json_array_size(value);
     for (int32_t i = 0; i < shape->rank; i++) {
         const json_t *dimension = json_array_get(value, (size_t)i);
         if (!json_is_integer(dimension) || json_integer_value(dimension) < 0) {
-            return malformed(error, path, tensor->name, "a dimension must be a whole number");
+            return safetensors_malformed(error, path, tensor->name,
+                                         "a dimension must be a whole number");
         }
         shape->dims[i] = json_integer_value(dimension);
     }
     if (td_shape_check(shape, tensor->view.dtype, NULL, NULL)) {
-        return malformed(error, path, tensor->name, "the shape is too large");
+        return safetensors_malformed(error, path, tensor->name, "the shape is too large");
     }
     return TD_OK;
 }
@@ -95,7 +98,7 @@ static td_status read_tensor(const char *name, const json_t *entry, const unsign
     *tensor = (td__named_view){.name = name};
     td_view *view = &tensor->view;
     if (!json_is_object(entry) || json_object_size(entry) != 3) {
-        return malformed(error, path, name, "expected dtype, shape and data_offsets");
+        return safetensors_malformed(error, path, name, "expected dtype, shape and data_offsets");
     }
     td_status status = read_type(json_object_get(entry, "dtype"), tensor, path, error);
     if (!status) {
@@ -107,11 +110,12 @@ static td_status read_tensor(const char *name, const json_t *entry, const unsign
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last)) {
-        return malformed(error, path, name, "data_offsets must be two whole numbers");
+        return safetensors_malformed(error, path, name, "data_offsets must be two whole numbers");
     }
     int64_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || end > limit || end - begin != tensor_bytes(tensor)) {
-        return malformed(error, path, name, "data_offsets do not fit the shape or the file");
+        return safetensors_malformed(error, path, name,
+                                     "data_offsets do not fit the shape or the file");
     }
     view->data = data + begin;
     return TD_OK;
@@ -142,12 +146,13 @@ static td_status check_coverage(const td__safetensors *file, const unsigned char
     td_status status = TD_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
         if (order[i]->view.data != (const void *)at) {
-            status = malformed(error, path, order[i]->name, "a hole or an overlap before its data");
+            status = safetensors_malformed(error, path, order[i]->name,
+                                           "a hole or an overlap before its data");
         }
         at += tensor_bytes(order[i]);
     }
     if (!status && at != file->bytes + file->size) {
-        status = malformed(error, path, NULL, "bytes after the last tensor");
+        status = safetensors_malformed(error, path, NULL, "bytes after the last tensor");
     }
     td__free(order);
     return status;
@@ -157,11 +162,11 @@ static td_status check_metadata(const json_t *metadata, const char *path, td_err
     const char *key;
     json_t *value;
     if (metadata && !json_is_object(metadata)) {
-        return malformed(error, path, NULL, METADATA " must be a map");
+        return safetensors_malformed(error, path, NULL, METADATA " must be a map");
     }
     json_object_foreach((json_t *)metadata, key, value) {
         if (!json_is_string(value)) {
-            return malformed(error, path, key, METADATA " holds texts only");
+            return safetensors_malformed(error, path, key, METADATA " holds texts only");
         }
     }
     return TD_OK;
@@ -169,20 +174,20 @@ static td_status check_metadata(const json_t *metadata, const char *path, td_err
 
 static td_status read_header(td__safetensors *file, const char *path, td_error *error) {
     if (file->size < 10) {
-        return malformed(error, path, NULL, "too short");
+        return safetensors_malformed(error, path, NULL, "too short");
     }
     uint64_t length = td__load64(file->bytes);
     if (length < 2 || length > MAX_HEADER || length > file->size - 8 || file->bytes[8] != '{') {
-        return malformed(error, path, NULL, "no header");
+        return safetensors_malformed(error, path, NULL, "no header");
     }
     td_error reason = {0};
     file->header = td__json_read(path, (const char *)file->bytes + 8, (size_t)length,
                                  td__json_budget(file->size), &reason);
     if (!file->header) {
-        return malformed(error, path, NULL, reason.text + strlen(path) + 2);
+        return safetensors_malformed(error, path, NULL, reason.text + strlen(path) + 2);
     }
     if (!json_is_object(file->header) || json_object_size(file->header) > MAX_TENSORS) {
-        return malformed(error, path, NULL, "too many tensors");
+        return safetensors_malformed(error, path, NULL, "too many tensors");
     }
     const json_t *metadata = json_object_get(file->header, METADATA);
     td_status status = check_metadata(metadata, path, error);

@@ -28,7 +28,7 @@ static td_status list_parameters(td_model *model, const char *path, td__tensor_l
 }
 
 /* As a model where it is one and raw does not say otherwise. */
-static td_status fill(td_tensor_table *table, bool raw, td_error *error) {
+static td_status fill_table(td_tensor_table *table, bool raw, td_error *error) {
     td__model_file *file = table->file;
     td__table_reader *tensors = file->format->tensors;
     td_model *model = NULL;
@@ -50,7 +50,7 @@ td_tensor_table *td_tensor_table_open(const char *path, bool raw, td_error *erro
         return NULL;
     }
     table->file = td__model_file_open(path, error);
-    if (!table->file || fill(table, raw, error)) {
+    if (!table->file || fill_table(table, raw, error)) {
         td_tensor_table_close(table);
         return NULL;
     }

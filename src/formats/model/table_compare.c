@@ -13,7 +13,7 @@ typedef struct place {
     size_t index;
 } place;
 
-static int by_name(const void *left, const void *right) {
+static int compare_places(const void *left, const void *right) {
     return strcmp(((const place *)left)->name, ((const place *)right)->name);
 }
 
@@ -24,17 +24,17 @@ static place *places_of(const td_tensor_table *table, size_t count) {
         places[i] = (place){td_tensor_table_name(table, i), i};
     }
     if (places) {
-        qsort(places, count, sizeof *places, by_name);
+        qsort(places, count, sizeof *places, compare_places);
     }
     return places;
 }
 
-static const place *find(const place *places, size_t count, const char *name) {
+static const place *find_place(const place *places, size_t count, const char *name) {
     const place wanted = {name, 0};
-    return count ? bsearch(&wanted, places, count, sizeof wanted, by_name) : NULL;
+    return count ? bsearch(&wanted, places, count, sizeof wanted, compare_places) : NULL;
 }
 
-static void measure(td_tensor_difference *d, double tolerance) {
+static void measure_difference(td_tensor_difference *d, double tolerance) {
     int64_t count = 0;
     (void)!td_shape_check(&d->a.shape, d->a.dtype, &count, NULL);
     for (int64_t i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static void measure(td_tensor_difference *d, double tolerance) {
 static bool differ(td_tensor_difference *d, double tolerance) {
     d->comparable = d->a.data && d->b.data && td_shape_equal(&d->a.shape, &d->b.shape);
     if (d->comparable) {
-        measure(d, tolerance);
+        measure_difference(d, tolerance);
     }
     return !d->comparable || d->count;
 }
@@ -70,7 +70,7 @@ size_t td_tensor_table_compare(const td_tensor_table *a, const td_tensor_table *
     bool good = in_a && in_b && made;
     for (size_t i = 0; i < a_count && good; i++) {
         const char *name = td_tensor_table_name(a, i);
-        const place *other = find(in_b, b_count, name);
+        const place *other = find_place(in_b, b_count, name);
         made[count] = (td_tensor_difference){.name = name, .a = td_tensor_table_view(a, i)};
         if (other) {
             made[count].b = td_tensor_table_view(b, other->index);
@@ -79,7 +79,7 @@ size_t td_tensor_table_compare(const td_tensor_table *a, const td_tensor_table *
     }
     for (size_t i = 0; i < b_count && good; i++) {
         const char *name = td_tensor_table_name(b, i);
-        if (!find(in_a, a_count, name)) {
+        if (!find_place(in_a, a_count, name)) {
             made[count++] = (td_tensor_difference){.name = name, .b = td_tensor_table_view(b, i)};
         }
     }

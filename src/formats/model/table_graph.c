@@ -13,8 +13,9 @@ static void destroy_graph(void *owner) {
     td__graph_destroy(owner);
 }
 
-static td_status add(td__tensor_list *list, const char *prefix, const char *name,
-                     const td__graph_constant *constant, const char *path, td_error *error) {
+static td_status add_named_tensor(td__tensor_list *list, const char *prefix, const char *name,
+                                  const td__graph_constant *constant, const char *path,
+                                  td_error *error) {
     char whole[NAME_SIZE];
     if (!constant->tensor || constant->type == TD__GRAPH_STRING) {
         return TD_OK;
@@ -34,7 +35,7 @@ static td_status add_constants(td__tensor_list *list, const td__graph *graph, co
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < graph->value_count; i++) {
         const td__graph_info *value = &graph->values[i];
-        status = add(list, prefix, value->name, &value->constant, path, error);
+        status = add_named_tensor(list, prefix, value->name, &value->constant, path, error);
     }
     for (size_t i = 0; !status && i < graph->node_count; i++) {
         const td__graph_node *node = &graph->nodes[i];
@@ -48,8 +49,8 @@ static td_status add_constants(td__tensor_list *list, const td__graph *graph, co
                                attribute->name);
                 status = add_constants(list, attribute->graph, inner, path, error);
             } else if (constant && may_be_weights(&attribute->constant)) {
-                status = add(list, prefix, graph->values[node->outputs[0]].name,
-                             &attribute->constant, path, error);
+                status = add_named_tensor(list, prefix, graph->values[node->outputs[0]].name,
+                                          &attribute->constant, path, error);
             }
         }
     }
@@ -70,8 +71,8 @@ static void shape_text(const td__graph_info *info, char *text, size_t size) {
 }
 
 /* Appends "x float (None, 4), …" as far as there is room. */
-static void describe(char *text, size_t size, const char *what, const td__graph *graph,
-                     const int32_t *values, size_t count) {
+static void describe_tensor(char *text, size_t size, const char *what, const td__graph *graph,
+                            const int32_t *values, size_t count) {
     size_t used = strlen(text);
     used += (size_t)snprintf(text + used, size - used, "; %s", what);
     for (size_t i = 0; i < count && used < size; i++) {
@@ -94,10 +95,10 @@ td_status td__graph_tensors(td__model_file *file, td__tensor_list *list, td_erro
     if (!status) {
         (void)snprintf(list->remark, sizeof list->remark, "a graph of %zu node%s",
                        graph->node_count, graph->node_count == 1 ? "" : "s");
-        describe(list->remark, sizeof list->remark, "inputs", graph, graph->inputs,
-                 graph->input_count);
-        describe(list->remark, sizeof list->remark, "outputs", graph, graph->outputs,
-                 graph->output_count);
+        describe_tensor(list->remark, sizeof list->remark, "inputs", graph, graph->inputs,
+                        graph->input_count);
+        describe_tensor(list->remark, sizeof list->remark, "outputs", graph, graph->outputs,
+                        graph->output_count);
         status = add_constants(list, graph, "", path, error);
     }
     return status;

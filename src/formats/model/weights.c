@@ -8,7 +8,7 @@
 
 /* ---- Parameters by name ---------------------------------------------------------------------- */
 
-static int by_name(const void *left, const void *right) {
+static int compare_parameters(const void *left, const void *right) {
     return strcmp((*(const td_parameter_info *const *)left)->name,
                   (*(const td_parameter_info *const *)right)->name);
 }
@@ -23,7 +23,7 @@ td_status td__parameter_index_init(td__parameter_index *index, const td_model *m
     for (size_t i = 0; i < count; i++) {
         index->sorted[i] = td_model_parameter_at(model, i);
     }
-    qsort(index->sorted, count, sizeof *index->sorted, by_name);
+    qsort(index->sorted, count, sizeof *index->sorted, compare_parameters);
     return TD_OK;
 }
 
@@ -35,7 +35,7 @@ void td__parameter_index_release(td__parameter_index *index) {
 ptrdiff_t td__parameter_index_find(const td__parameter_index *index, const char *name) {
     const td_parameter_info key = {.name = name}, *at = &key;
     const td_parameter_info **found =
-        bsearch(&at, index->sorted, index->count, sizeof *index->sorted, by_name);
+        bsearch(&at, index->sorted, index->count, sizeof *index->sorted, compare_parameters);
     return found ? found - index->sorted : -1;
 }
 

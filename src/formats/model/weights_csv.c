@@ -152,7 +152,7 @@ typedef struct reader {
     td_error *error;
 } reader;
 
-static td_status malformed(const reader *r, const char *what) {
+static td_status csv_malformed(const reader *r, const char *what) {
     return td_error_set(r->error, TD_FORMAT, "%s:%" PRId64 ": %s", r->path, r->line, what);
 }
 
@@ -167,7 +167,7 @@ static td_status read_cell(reader *r, char cell[MAX_CELL]) {
     r->at += quoted;
     for (;; r->at++) {
         if (quoted && r->at == r->end) {
-            return malformed(r, "a quote is never closed");
+            return csv_malformed(r, "a quote is never closed");
         }
         if (quoted && *r->at == '"') {
             r->at++;
@@ -178,7 +178,7 @@ static td_status read_cell(reader *r, char cell[MAX_CELL]) {
             break;
         }
         if (length == MAX_CELL - 1 || !*r->at) {
-            return malformed(r, "a cell is too long, or has a NUL byte");
+            return csv_malformed(r, "a cell is too long, or has a NUL byte");
         }
         cell[length++] = *r->at;
     }
@@ -192,7 +192,7 @@ static td_status read_cell(reader *r, char cell[MAX_CELL]) {
 static td_status read_row(reader *r) {
     for (int i = 0; i < 4; i++) {
         if (i > 0 && (at_line_end(r) || *r->at++ != ',')) {
-            return malformed(r, "expected four cells: " HEADER);
+            return csv_malformed(r, "expected four cells: " HEADER);
         }
         td_status status = read_cell(r, r->cells[i]);
         if (status) {
@@ -200,7 +200,7 @@ static td_status read_row(reader *r) {
         }
     }
     if (!at_line_end(r)) {
-        return malformed(r, "expected four cells: " HEADER);
+        return csv_malformed(r, "expected four cells: " HEADER);
     }
     r->at += r->at < r->end && *r->at == '\r';
     r->at += r->at < r->end;
@@ -231,20 +231,21 @@ static td_status read_index(const reader *r, const td_shape *shape, int64_t *fla
     for (int32_t i = 0; i < shape->rank; i++) {
         int64_t index = 0;
         if (i > 0 && *at++ != ',') {
-            return malformed(r, "the index has too few numbers for the parameter's shape");
+            return csv_malformed(r, "the index has too few numbers for the parameter's shape");
         }
         if (*at < '0' || *at > '9') {
-            return malformed(r, "the index is not made of whole numbers and commas");
+            return csv_malformed(r, "the index is not made of whole numbers and commas");
         }
         for (; *at >= '0' && *at <= '9' && index < shape->dims[i]; at++) {
             index = index * 10 + (*at - '0');
         }
         if (index >= shape->dims[i]) {
-            return malformed(r, "the index lies outside the parameter");
+            return csv_malformed(r, "the index lies outside the parameter");
         }
         *flat = *flat * shape->dims[i] + index;
     }
-    return *at ? malformed(r, "the index has too many numbers for the parameter's shape") : TD_OK;
+    return *at ? csv_malformed(r, "the index has too many numbers for the parameter's shape")
+               : TD_OK;
 }
 
 static bool make_column(column *to, int64_t count) {
@@ -268,14 +269,14 @@ static td_status take_row(reader *r) {
     float value;
     const char *end = td__parse_float32(r->cells[3], &value);
     if (!end || *end) {
-        return malformed(r, "the value is not a number");
+        return csv_malformed(r, "the value is not a number");
     }
     column *to = &r->columns[r->parameter];
     if (!to->values && !make_column(to, td_tensor_count(tensor))) {
         return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->path);
     }
     if (to->given[flat]) {
-        return malformed(r, "this element is there twice");
+        return csv_malformed(r, "this element is there twice");
     }
     to->given[flat] = 1;
     to->values[flat] = value;
@@ -283,12 +284,12 @@ static td_status take_row(reader *r) {
     return TD_OK;
 }
 
-static td_status read_rows(reader *r) {
+static td_status read_weight_rows(reader *r) {
     td_status status = read_row(r);
     static const char *const names[] = {"layer", "parameter", "index", "value"};
     for (int i = 0; !status && i < 4; i++) {
         if (strcmp(r->cells[i], names[i]) != 0) {
-            status = malformed(r, "expected the header " HEADER);
+            status = csv_malformed(r, "expected the header " HEADER);
         }
     }
     while (!status && r->at < r->end) {
@@ -338,7 +339,7 @@ td_status td__weights_csv_parse(td_model *model, const char *path, const void *b
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
     if (!status) {
-        status = read_rows(&r);
+        status = read_weight_rows(&r);
     }
     if (!status) {
         status = check_complete(&r);

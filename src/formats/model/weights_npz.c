@@ -121,7 +121,7 @@ typedef struct arrays {
     size_t count;
 } arrays;
 
-static void release(arrays *a) {
+static void release_arrays(arrays *a) {
     for (size_t i = 0; i < a->count; i++) {
         td__free(a->names[i]);
         td__free(a->values[i]);
@@ -234,6 +234,6 @@ td_status td__weights_npz_read(td_model *model, const char *path, td_error *erro
         status = td__weights_assign(model, path, a.count, a.views, error);
     }
     td__npz_close(&npz);
-    release(&a);
+    release_arrays(&a);
     return status;
 }

@@ -80,7 +80,7 @@ typedef struct attribute_lists {
     size_t at;
 } attribute_lists;
 
-static void put(attribute_lists *lists, uint64_t bits) {
+static void put_number(attribute_lists *lists, uint64_t bits) {
     if (lists->numbers) {
         lists->numbers[lists->at++] = td__float_of((uint32_t)bits);
     } else {
@@ -97,12 +97,12 @@ static td_status add_to_list(td__onnx_parser *parser, const td__proto_field *fie
         return text ? TD_OK : TD_FORMAT;
     }
     if (field->wire == wire) {
-        put(lists, field->bits);
+        put_number(lists, field->bits);
         return TD_OK;
     }
     td__proto packed = td__proto_in(field);
     for (uint64_t bits; td__onnx_next_number(&packed, wire, &bits);) {
-        put(lists, bits);
+        put_number(lists, bits);
     }
     return packed.bad ? cut_off(parser, attribute) : TD_OK;
 }

@@ -31,7 +31,7 @@ void td__onnx_parser_close(td__onnx_parser *parser) {
 
 static const char outside[] = "must name a file in the model's folder or beneath it";
 
-static td_status refuse(td__onnx_parser *parser, const char *location, const char *why) {
+static td_status refuse_external(td__onnx_parser *parser, const char *location, const char *why) {
     return td_error_set(parser->error, TD_FORMAT, "%s: external data '%.200s': %s", parser->path,
                         location, why);
 }
@@ -59,7 +59,7 @@ static int open_next(td__onnx_parser *parser, int folder, const char *location, 
     size_t length = strcspn(*at, "/");
     char name[256], reason[128];
     if (!length || length >= sizeof name || (length == 2 && !memcmp(*at, "..", 2))) {
-        refuse(parser, location, outside);
+        refuse_external(parser, location, outside);
         return -1;
     }
     memcpy(name, *at, length);
@@ -68,9 +68,10 @@ static int open_next(td__onnx_parser *parser, int folder, const char *location, 
     int how = **at ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK; /* not waiting for a FIFO */
     int opened = openat(folder, name, how | O_NOFOLLOW | O_CLOEXEC);
     if (opened < 0) {
-        refuse(parser, location,
-               errno == ELOOP || errno == ENOTDIR ? "links are not followed"
-                                                  : strerror_r(errno, reason, sizeof reason));
+        refuse_external(parser, location,
+                        errno == ELOOP || errno == ENOTDIR
+                            ? "links are not followed"
+                            : strerror_r(errno, reason, sizeof reason));
     }
     return opened;
 }
@@ -93,7 +94,7 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
     struct stat status;
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
         (uint64_t)status.st_size > SIZE_MAX / (2 * TD__ONNX_WIDENED)) {
-        return refuse(parser, location, "is not a regular file");
+        return refuse_external(parser, location, "is not a regular file");
     }
     for (td__onnx_file *file = parser->files; file; file = file->next) {
         if (file->device == status.st_dev && file->inode == status.st_ino) {
@@ -121,10 +122,10 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
 td_status td__onnx_external(td__onnx_parser *parser, const char *location, const uint8_t **data,
                             size_t *size) {
     if (!parser->beside) {
-        return refuse(parser, location, "a model that is no file cannot have any");
+        return refuse_external(parser, location, "a model that is no file cannot have any");
     }
     if (location[0] == '/') {
-        return refuse(parser, location, outside);
+        return refuse_external(parser, location, outside);
     }
     td_status status = parser->folder < 0 ? open_folder(parser) : TD_OK;
     if (status) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int by_name(const void *left, const void *right) {
+static int compare_definitions(const void *left, const void *right) {
     const td__onnx_definition *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : (a->order > b->order) - (a->order < b->order);
@@ -16,7 +16,7 @@ static int by_order(const void *left, const void *right) {
 }
 
 /* As strcmp, of a text and bytes without an end. */
-static int compare(const char *text, const td__proto_field *name) {
+static int compare_field(const char *text, const td__proto_field *name) {
     size_t length = strlen(text);
     size_t common = length < name->size ? length : name->size;
     int order = common ? memcmp(text, name->data, common) : 0;
@@ -28,7 +28,7 @@ const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
     size_t low = 0, high = names->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = compare(names->items[middle].name, name);
+        int order = compare_field(names->items[middle].name, name);
         if (!order) {
             const td__onnx_definition *found = &names->items[middle];
             return found->from == TD__FROM_NOWHERE ? NULL : found;
@@ -79,7 +79,7 @@ static td_status merge(td__onnx_parser *parser, td__onnx_names *names, const td_
 
 td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__graph *graph) {
     td__onnx_definition *all = names->items;
-    qsort(all, names->count, sizeof *all, by_name);
+    qsort(all, names->count, sizeof *all, compare_definitions);
     td_status status = merge(parser, names, graph);
     if (status) {
         return status;
@@ -97,7 +97,7 @@ td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__gr
         graph->values[i].name = all[i].name;
     }
     graph->value_count = names->count;
-    qsort(all, names->count, sizeof *all, by_name);
+    qsort(all, names->count, sizeof *all, compare_definitions);
     return TD_OK;
 }
 

@@ -20,8 +20,8 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
     };
 }
 
-static td_status refuse(td__onnx_parser *parser, td_status status, const char *what,
-                        const char *format, va_list arguments) {
+static td_status refuse_onnx(td__onnx_parser *parser, td_status status, const char *what,
+                             const char *format, va_list arguments) {
     char text[512];
     vsnprintf(text, sizeof text, format, arguments);
     return td_error_set(parser->error, status, "%s: %s%s", parser->path, what, text);
@@ -30,7 +30,7 @@ static td_status refuse(td__onnx_parser *parser, td_status status, const char *w
 td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    td_status status = refuse(parser, TD_FORMAT, "not a sound ONNX file: ", format, arguments);
+    td_status status = refuse_onnx(parser, TD_FORMAT, "not a sound ONNX file: ", format, arguments);
     va_end(arguments);
     return status;
 }
@@ -38,7 +38,7 @@ td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) {
 td_status td__onnx_unsupported(td__onnx_parser *parser, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    td_status status = refuse(parser, TD_UNSUPPORTED, "", format, arguments);
+    td_status status = refuse_onnx(parser, TD_UNSUPPORTED, "", format, arguments);
     va_end(arguments);
     return status;
 }
@@ -56,7 +56,7 @@ td_status td__onnx_charge(td__onnx_parser *parser, size_t bytes) {
     return status ? refuse_memory(parser, status) : TD_OK;
 }
 
-static void *take(td__onnx_parser *parser, size_t count, size_t size, size_t alignment) {
+static void *take_array(td__onnx_parser *parser, size_t count, size_t size, size_t alignment) {
     td_status reason;
     void *taken = td__chunks_take(&parser->memory, count, size, alignment, &reason);
     if (!taken) {
@@ -66,7 +66,7 @@ static void *take(td__onnx_parser *parser, size_t count, size_t size, size_t ali
 }
 
 void *td__onnx_alloc(td__onnx_parser *parser, size_t count, size_t size) {
-    return take(parser, count, size, sizeof(void *));
+    return take_array(parser, count, size, sizeof(void *));
 }
 
 const char *td__onnx_copy_text(td__onnx_parser *parser, const td__proto_field *field) {
@@ -77,7 +77,7 @@ const char *td__onnx_copy_text(td__onnx_parser *parser, const td__proto_field *f
     if (!field->size) {
         return "";
     }
-    char *text = take(parser, field->size + 1, 1, 1);
+    char *text = take_array(parser, field->size + 1, 1, 1);
     if (text) {
         memcpy(text, field->data, field->size);
     }

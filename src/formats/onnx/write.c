@@ -107,7 +107,7 @@ uint8_t *td__onnx_stripped(const td_model *model, size_t *size) {
 }
 
 /* Into the folder of path, or the present one. */
-static td_status publish(const char *path, const td__onnx_output *out, td_error *error) {
+static td_status publish_onnx(const char *path, const td__onnx_output *out, td_error *error) {
     const char *slash = strrchr(path, '/');
     char folder[4096] = ".";
     if (slash && (size_t)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path) >=
@@ -131,7 +131,7 @@ static td_status write_to(const char *path, td__onnx_writing *w, td_error *error
         return td_error_set(error, TD_UNSUPPORTED, "%s: a file of more than 2 GiB", path);
     }
     td__onnx_output out = write_file(w);
-    td_status status = out.memory ? publish(path, &out, error)
+    td_status status = out.memory ? publish_onnx(path, &out, error)
                                   : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     td__free(out.memory);
     return status;

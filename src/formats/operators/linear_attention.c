@@ -18,7 +18,7 @@ static td_tensor *at_step(td_tape *tape, td_tensor *x, int64_t t, td_shape shape
     return own ? td_reshape(tape, own, shape) : NULL;
 }
 
-/* One number for each head or, where there are so many, for each key. */
+/* One number for each head or, where there are as many, for each key. */
 static td_tensor *rate(td_tape *tape, const linear_attention *a, td_tensor *x, int64_t t) {
     int64_t width = x->shape.dims[2];
     return at_step(tape, x, t,
@@ -28,7 +28,8 @@ static td_tensor *rate(td_tape *tape, const linear_attention *a, td_tensor *x, i
 }
 
 /* S = decay S + k (v - (decay S)' k beta)'; y = scale q S */
-static td_tensor *step(td_tape *tape, const linear_attention *a, int64_t t, td_tensor **state) {
+static td_tensor *attend_step(td_tape *tape, const linear_attention *a, int64_t t,
+                              td_tensor **state) {
     td_shape row = TD_SHAPE(a->batch, a->heads, 1, a->keys);
     td_tensor *k = at_step(tape, a->key, t, row), *s = *state;
     td_tensor *v = at_step(tape, a->value, t, TD_SHAPE(a->batch, a->heads, 1, a->values));
@@ -49,7 +50,7 @@ static td_tensor *step(td_tape *tape, const linear_attention *a, int64_t t, td_t
 }
 
 /* (batch, steps, one of two widths) */
-static bool fits(const linear_attention *a, const td_tensor *x, int64_t width, int64_t or) {
+static bool width_fits(const linear_attention *a, const td_tensor *x, int64_t width, int64_t or) {
     const int64_t *d = x->shape.dims;
     return x->shape.rank == 3 && d[0] == a->batch && d[1] == a->steps &&
            (d[2] == width || d[2] == or);
@@ -88,9 +89,10 @@ static bool read_inputs(td__graph_call *call, linear_attention *a) {
         a->scale = a->scale != 0 ? a->scale : (float)(1 / sqrt((double)a->keys));
         int64_t width = a->key->shape.dims[2];
         good = width % a->heads == 0 && width / a->heads == a->keys &&
-               fits(a, a->key, width, width) && fits(a, a->value, a->value->shape.dims[2], 0) &&
-               (!a->decay || fits(a, a->decay, width, a->heads)) &&
-               (!a->beta || fits(a, a->beta, a->heads, 1));
+               width_fits(a, a->key, width, width) &&
+               width_fits(a, a->value, a->value->shape.dims[2], 0) &&
+               (!a->decay || width_fits(a, a->decay, width, a->heads)) &&
+               (!a->beta || width_fits(a, a->beta, a->heads, 1));
     }
     return good || td__graph_fail(call, TD_BAD_SHAPE, "its inputs do not fit each other");
 }
@@ -109,7 +111,7 @@ static bool linear_attention_operator(td__graph_call *call) {
     state = state ? state : td__graph_filled(tape, shape, 0);
     td_tensor **parts = td__scratch(tape, (size_t)a.steps * sizeof(td_tensor *));
     for (int64_t t = 0; t < a.steps; t++) {
-        if (!parts || !state || !(parts[t] = step(tape, &a, t, &state))) {
+        if (!parts || !state || !(parts[t] = attend_step(tape, &a, t, &state))) {
             return false;
         }
     }

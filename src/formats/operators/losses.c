@@ -16,7 +16,7 @@ typedef struct class_places {
     int64_t *scores, *weights;
 } class_places;
 
-static bool fits(const td_tensor *scores, const td_tensor *classes) {
+static bool classes_fit(const td_tensor *scores, const td_tensor *classes) {
     const td_shape *a = &scores->shape, *b = &classes->shape;
     bool same = a->rank >= 2 && b->rank == a->rank - 1 && a->dims[0] == b->dims[0];
     for (int32_t i = 2; i < a->rank && same; i++) {
@@ -27,7 +27,7 @@ static bool fits(const td_tensor *scores, const td_tensor *classes) {
 
 static bool find_places(td__graph_call *call, const td_tensor *scores, const td_tensor *classes,
                         class_places *places) {
-    if (!td__graph_is_integer(classes) || !fits(scores, classes)) {
+    if (!td__graph_is_integer(classes) || !classes_fit(scores, classes)) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its classes do not fit its scores");
     }
     places->shape = classes->shape;

@@ -166,7 +166,7 @@ static td_tensor *places(td__graph_call *call, int64_t steps) {
     return y;
 }
 
-/* How many ids of each example count: the first so many. */
+/* How many ids of each example count: the first ones. */
 static bool output_lengths(td__graph_call *call, const td_tensor *ids, const td_tensor *mask) {
     td_tensor *y = td__output(call->tape, TD_INT64, &TD_SHAPE(ids->shape.dims[0]));
     int64_t steps = ids->shape.dims[1];

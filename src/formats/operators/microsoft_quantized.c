@@ -104,7 +104,7 @@ static td_tensor *scaled(td__graph_call *call, const td_tensor *sums, double one
     return y;
 }
 
-static double number_of(td__graph_call *call, size_t input) {
+static double scalar_of(td__graph_call *call, size_t input) {
     const td_tensor *x = td__graph_plain(call, input);
     return x && x->count == 1 ? td__graph_real(x, 0) : NAN;
 }
@@ -113,7 +113,7 @@ static double number_of(td__graph_call *call, size_t input) {
 static bool matmul_integer_to_float(td__graph_call *call) {
     td_tensor *a = td__graph_centred(call, 0, 4, -2), *b = td__graph_centred(call, 1, 5, -1);
     td_tensor *sums = a && b ? td__graph_integer_product(call, a, b) : NULL;
-    double scale = number_of(call, 2);
+    double scale = scalar_of(call, 2);
     if (isnan(scale)) {
         return td__graph_fail(call, TD_UNSUPPORTED, "several scales of its first matrix");
     }
@@ -149,7 +149,7 @@ static bool quantized_gemm(td__graph_call *call) {
     td_tensor *b = turned(call, td__graph_centred(call, 3, 5, transposed ? 0 : -1), "transB");
     td_tensor *sums = a && b ? td__graph_integer_product(call, a, b) : NULL;
     const td_tensor *c = td__graph_plain(call, 6);
-    double scale = number_of(call, 1) * (double)td__graph_float(call->node, "alpha", 1);
+    double scale = scalar_of(call, 1) * (double)td__graph_float(call->node, "alpha", 1);
     int64_t n = sums ? sums->shape.dims[1] : 0;
     if (!sums || isnan(scale) || (c && c->count != n && c->count != sums->count)) {
         return td__graph_fail(call, TD_BAD_SHAPE, "its matrices do not fit");
@@ -166,7 +166,7 @@ static bool quantized_gemm(td__graph_call *call) {
 static bool quantized_attention(td__graph_call *call) {
     td_tensor *x = td__graph_centred(call, 0, 6, -2), *w = td__graph_centred(call, 1, 7, -1);
     td_tensor *sums = x && w ? td__graph_integer_product(call, x, w) : NULL;
-    td_tensor *qkv = scaled(call, sums, number_of(call, 3), 4, 2);
+    td_tensor *qkv = scaled(call, sums, scalar_of(call, 3), 4, 2);
     return qkv && td__packed_attention(call, qkv, 5, 8, NONE);
 }
 

@@ -390,7 +390,7 @@ static const td_tensor *tensor_of(td__graph_call *call, const char *name) {
                : NULL;
 }
 
-/* Inner nodes first, then leaves; all in one tree, whose roots are said. */
+/* Inner nodes first, then leaves; all in one tree, whose roots are given. */
 static bool read_ensemble(td__graph_call *call, forest *f) {
     const int64_t *features, *yes, *no, *yes_leaf, *no_leaf, *missing, *roots, *targets;
     size_t count = td__graph_ints(call->node, "nodes_featureids", &features);

@@ -200,7 +200,7 @@ static bool string_split(td__graph_call *call) {
 
 /* --- TfIdfVectorizer ---------------------------------------------------------------------- */
 
-/* A sequence of so many elements, and which column counts it. */
+/* A sequence of `length` elements, and which column counts it. */
 typedef struct gram {
     const int64_t *elements;
     int64_t length, column;
@@ -229,7 +229,7 @@ static int by_elements(const void *left, const void *right) {
 }
 
 /* The first place among equal words; -1 when it is none of them. */
-static int64_t place_of(const grams *g, const char *word) {
+static int64_t index_of_gram(const grams *g, const char *word) {
     size_t low = 0, high = g->word_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -260,7 +260,7 @@ static const int64_t *pool_of(td__graph_call *call, grams *g, size_t *count) {
     qsort(g->words, words, sizeof *g->words, by_text);
     g->word_count = words;
     for (size_t i = 0; i < words; i++) {
-        places[i] = place_of(g, texts[i]);
+        places[i] = index_of_gram(g, texts[i]);
     }
     *count = words;
     return places;
@@ -355,7 +355,7 @@ static bool tf_idf_vectorizer(td__graph_call *call) {
     int64_t *taken = td__scratch(call->tape, ((size_t)width + 1) * sizeof *taken);
     for (int64_t r = 0; y && row && taken && r < rows; r++) {
         for (int64_t i = 0; i < width; i++) {
-            row[i] = text ? place_of(&g, td__graph_text_at(x, r * width + i))
+            row[i] = text ? index_of_gram(&g, td__graph_text_at(x, r * width + i))
                           : td__graph_integer(x, r * width + i);
         }
         count_row(&g, row, width, taken, td__floats(y) + r * g.columns);

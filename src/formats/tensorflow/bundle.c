@@ -62,7 +62,7 @@ static td_status read_header(td__bundle *bundle, const unsigned char *value, siz
                : TD_OK;
 }
 
-/* False when it is damaged. A shape that cannot be had is an entry that is not readable. */
+/* False when it is damaged. A shape that cannot be represented makes the entry unreadable. */
 static bool read_shape(const td__proto_field *from, td__bundle_entry *entry) {
     enum { DIMENSION = 2, UNKNOWN_RANK = 3, SIZE = 1 };
     td__proto shape = td__proto_in(from);

@@ -96,8 +96,8 @@ static td_status read_block(const table *t, const block *b, td__sorted_each *eac
 }
 
 /* An entry of the index: the handle of a block. */
-static td_status follow(void *user, const char *key, size_t key_size, const unsigned char *value,
-                        size_t value_size, td_error *error) {
+static td_status follow_block(void *user, const char *key, size_t key_size,
+                              const unsigned char *value, size_t value_size, td_error *error) {
     const table *t = user;
     td__proto handle = td__proto_of(value, value_size);
     block b = {0};
@@ -122,7 +122,7 @@ td_status td__sorted_read(const void *bytes, size_t size, const char *origin, td
         return damaged(&t, "its end", error);
     }
     td_status status = open_block(&t, &footer, &index, error);
-    status = status ? status : read_block(&t, &index, follow, &t, error);
+    status = status ? status : read_block(&t, &index, follow_block, &t, error);
     td__free(index.owned);
     return status;
 }

@@ -82,8 +82,7 @@ static const char *relu_0_to_1(td__lite_call *call) {
 
 static const char *leaky_relu(td__lite_call *call) {
     const char *x = td__lite_value(call, 0);
-    td__attribute alpha = {
-        .name = "alpha", .type = TD__REAL, .number = td__float_of((uint32_t)OPTION(call, 0, 0))};
+    td__attribute alpha = TD__NAMED_REAL("alpha", td__float_of((uint32_t)OPTION(call, 0, 0)));
     return td__operator(call->to, "LeakyRelu", 1, &x, 1, &alpha);
 }
 
@@ -127,8 +126,9 @@ static const char *cast(td__lite_call *call) {
 static size_t window(td__lite_call *call, int64_t *numbers, td__attribute *attributes) {
     numbers[0] = OPTION(call, 2, 1);
     numbers[1] = OPTION(call, 1, 1);
-    attributes[0] = INTS("strides", numbers, 2);
-    attributes[1] = TEXT("auto_pad", OPTION_BYTE(call, 0) == SAME ? "SAME_UPPER" : "VALID");
+    attributes[0] = TD__NAMED_INTS("strides", numbers, 2);
+    attributes[1] =
+        TD__NAMED_TEXT("auto_pad", OPTION_BYTE(call, 0) == SAME ? "SAME_UPPER" : "VALID");
     return 2;
 }
 
@@ -144,8 +144,8 @@ static const char *convolve(td__lite_call *call, const int *order, unsigned acti
     size_t used = window(call, numbers, attributes);
     numbers[2] = OPTION(call, dilation + 1, 1);
     numbers[3] = OPTION(call, dilation, 1);
-    attributes[used++] = INTS("dilations", numbers + 2, 2);
-    attributes[used++] = INT("group", channels / w->shape.dims[order[1]]);
+    attributes[used++] = TD__NAMED_INTS("dilations", numbers + 2, 2);
+    attributes[used++] = TD__NAMED_INT("group", channels / w->shape.dims[order[1]]);
     const char *inputs[3] = {td__operator_channels_first(call->to, td__lite_value(call, 0), 2),
                              td__lite_turned(call, 1, order)};
     size_t count = 2;
@@ -183,8 +183,9 @@ static const char *transpose_conv(td__lite_call *call) {
         pads[i + 2] = over > 0 ? over - over / 2 : 0;
         more[i] = over < 0 ? -over : 0;
     }
-    td__attribute attributes[3] = {INTS("strides", strides, 2), INTS("pads", pads, 4),
-                                   INTS("output_padding", more, 2)};
+    td__attribute attributes[3] = {TD__NAMED_INTS("strides", strides, 2),
+                                   TD__NAMED_INTS("pads", pads, 4),
+                                   TD__NAMED_INTS("output_padding", more, 2)};
     const char *inputs[3] = {td__operator_channels_first(call->to, td__lite_value(call, 2), 2),
                              td__lite_turned(call, 1, (int[]){3, 0, 1, 2})};
     size_t count = 2;
@@ -240,7 +241,7 @@ static const char *pool(td__lite_call *call) {
     size_t used = window(call, numbers, attributes);
     numbers[2] = OPTION(call, 4, 1);
     numbers[3] = OPTION(call, 3, 1);
-    attributes[used++] = INTS("kernel_shape", numbers + 2, 2);
+    attributes[used++] = TD__NAMED_INTS("kernel_shape", numbers + 2, 2);
     const char *x = td__operator_channels_first(call->to, td__lite_value(call, 0), 2);
     const char *y = td__operator(call->to, call->row->word, 1, &x, used, attributes);
     return td__lite_fused(call, td__operator_channels_last(call->to, y, 2), 5);
@@ -259,14 +260,15 @@ static const char *resize(td__lite_call *call, const char *mode, bool align, boo
                                     td__operator_integers(to, 1, (int64_t[]){0}),
                                     td__operator_integers(to, 1, (int64_t[]){2}));
     const char *sizes[2] = {kept, td__operator_integers(to, 2, size)};
-    const char *inputs[4] = {x, "", "", td__operator(to, "Concat", 2, sizes, 1, &INT("axis", 0))};
+    const char *inputs[4] = {x, "", "",
+                             td__operator(to, "Concat", 2, sizes, 1, &TD__NAMED_INT("axis", 0))};
     td__attribute attributes[3] = {
-        TEXT("mode", mode),
-        TEXT("coordinate_transformation_mode", align             ? "align_corners"
-                                               : half && nearest ? "tf_half_pixel_for_nn"
-                                               : half            ? "half_pixel"
-                                                                 : "asymmetric"),
-        TEXT("nearest_mode", align ? "round_prefer_ceil" : "floor")};
+        TD__NAMED_TEXT("mode", mode),
+        TD__NAMED_TEXT("coordinate_transformation_mode", align             ? "align_corners"
+                                                         : half && nearest ? "tf_half_pixel_for_nn"
+                                                         : half            ? "half_pixel"
+                                                                           : "asymmetric"),
+        TD__NAMED_TEXT("nearest_mode", align ? "round_prefer_ceil" : "floor")};
     const char *y = td__operator(to, "Resize", 4, inputs, nearest ? 3 : 2, attributes);
     return td__operator_channels_last(to, y, 2);
 }
@@ -281,15 +283,15 @@ static const char *resize_nearest(td__lite_call *call) {
 
 static const char *depth_and_space(td__lite_call *call) {
     const char *x = td__operator_channels_first(call->to, td__lite_value(call, 0), 2);
-    const char *y =
-        td__operator(call->to, call->row->word, 1, &x, 1, &INT("blocksize", OPTION(call, 0, 1)));
+    const char *y = td__operator(call->to, call->row->word, 1, &x, 1,
+                                 &TD__NAMED_INT("blocksize", OPTION(call, 0, 1)));
     return td__operator_channels_last(call->to, y, 2);
 }
 
 /* --- normalisation, reductions ------------------------------------------------------------ */
 
 static const char *last_axis(td__lite_call *call, const char *x) {
-    return td__operator(call->to, call->row->word, 1, &x, 1, &INT("axis", -1));
+    return td__operator(call->to, call->row->word, 1, &x, 1, &TD__NAMED_INT("axis", -1));
 }
 
 static const char *softmax(td__lite_call *call) {
@@ -307,20 +309,21 @@ static const char *log_softmax(td__lite_call *call) {
 static const char *l2_normalization(td__lite_call *call) {
     const char *x = td__lite_value(call, 0);
     int64_t last = -1;
-    const char *norm = td__operator(call->to, "ReduceL2", 1, &x, 1, &INTS("axes", &last, 1));
+    const char *norm =
+        td__operator(call->to, "ReduceL2", 1, &x, 1, &TD__NAMED_INTS("axes", &last, 1));
     const char *floor = td__operator_number(call->to, 1e-6);
     return td__lite_fused(
         call, TD__OPERATOR(call->to, "Div", x, TD__OPERATOR(call->to, "Max", norm, floor)), 0);
 }
 
-static const char *reduce(td__lite_call *call) {
+static const char *convert_reduction(td__lite_call *call) {
     int64_t axes[TD_MAX_RANK];
     size_t count;
     if (!td__lite_integers(call, 1, axes, TD_MAX_RANK, &count)) {
         return NULL;
     }
-    td__attribute attributes[2] = {INT("keepdims", OPTION_BYTE(call, 0)),
-                                   INTS("axes", axes, count)};
+    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", OPTION_BYTE(call, 0)),
+                                   TD__NAMED_INTS("axes", axes, count)};
     const char *inputs[2] = {td__lite_value(call, 0)};
     bool sum = !strcmp(call->row->word, "ReduceSum"); /* which has the axes as an input */
     inputs[1] = sum ? td__operator_integers(call->to, count, axes) : NULL;
@@ -334,7 +337,7 @@ static const char *extreme_place(td__lite_call *call) {
     if (!td__lite_integers(call, 1, &axis, 1, &count)) {
         return NULL;
     }
-    td__attribute attributes[2] = {INT("keepdims", 0), INT("axis", axis)};
+    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", 0), TD__NAMED_INT("axis", axis)};
     return td__operator(call->to, call->row->word, 1, &x, 2, attributes);
 }
 
@@ -381,7 +384,7 @@ static const td__lite_operator operators[] = {
     [37] = {"BATCH_TO_SPACE_ND", td__lite_batch_to_space, NULL},
     [38] = {"SPACE_TO_BATCH_ND", td__lite_space_to_batch, NULL},
     [39] = {"TRANSPOSE", td__lite_transpose, NULL},
-    [40] = {"MEAN", reduce, "ReduceMean"},
+    [40] = {"MEAN", convert_reduction, "ReduceMean"},
     [41] = {"SUB", binary_fused, "Sub"},
     [42] = {"DIV", binary_fused, "Div"},
     [43] = {"SQUEEZE", td__lite_squeeze, NULL},
@@ -415,22 +418,22 @@ static const td__lite_operator operators[] = {
     [71] = {"EQUAL", binary, "Equal"},
     [72] = {"NOT_EQUAL", not_equal, "Equal"},
     [73] = {"LOG", unary, "Log"},
-    [74] = {"SUM", reduce, "ReduceSum"},
+    [74] = {"SUM", convert_reduction, "ReduceSum"},
     [75] = {"SQRT", unary, "Sqrt"},
     [76] = {"RSQRT", rsqrt, NULL},
     [77] = {"SHAPE", unary, "Shape"},
     [78] = {"POW", binary, "Pow"},
     [79] = {"ARG_MIN", extreme_place, "ArgMin"},
     [80] = {.name = "FAKE_QUANT"},
-    [81] = {"REDUCE_PROD", reduce, "ReduceProd"},
-    [82] = {"REDUCE_MAX", reduce, "ReduceMax"},
+    [81] = {"REDUCE_PROD", convert_reduction, "ReduceProd"},
+    [82] = {"REDUCE_MAX", convert_reduction, "ReduceMax"},
     [83] = {"PACK", td__lite_pack, NULL},
     [84] = {"LOGICAL_OR", binary, "Or"},
     [85] = {.name = "ONE_HOT"},
     [86] = {"LOGICAL_AND", binary, "And"},
     [87] = {"LOGICAL_NOT", unary, "Not"},
     [88] = {"UNPACK", td__lite_unpack, NULL},
-    [89] = {"REDUCE_MIN", reduce, "ReduceMin"},
+    [89] = {"REDUCE_MIN", convert_reduction, "ReduceMin"},
     [90] = {"FLOOR_DIV", floor_div, "Div"},
     [91] = {.name = "REDUCE_ANY"},
     [92] = {"SQUARE", square, NULL},

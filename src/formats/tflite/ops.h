@@ -6,18 +6,6 @@
 
 #define OPTION(call, n, fallback) td__flat_int(&(call)->lite->flat, (call)->options, n, fallback)
 #define OPTION_BYTE(call, n) td__flat_byte(&(call)->lite->flat, (call)->options, n, 0)
-#define INTS(key, values, n)                                                                       \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__INTS, .integers = values, .count = n                              \
-    }
-#define INT(key, value)                                                                            \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__INT, .integer = value                                             \
-    }
-#define TEXT(key, value)                                                                           \
-    (td__attribute) {                                                                              \
-        .name = key, .type = TD__STRING, .text = value                                             \
-    }
 
 /* The operator of ONNX that stands for a fused activation, which the option says. */
 const char *td__lite_fused(td__lite_call *call, const char *x, unsigned option);

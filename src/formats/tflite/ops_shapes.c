@@ -66,7 +66,7 @@ const char *td__lite_concatenation(td__lite_call *call) {
         parts[i] = td__lite_value(call, i);
     }
     const char *y = td__operator(call->to, "Concat", call->input_count, parts, 1,
-                                 &INT("axis", OPTION(call, 0, 0)));
+                                 &TD__NAMED_INT("axis", OPTION(call, 0, 0)));
     return td__lite_fused(call, y, 1);
 }
 
@@ -80,7 +80,8 @@ const char *td__lite_pack(td__lite_call *call) {
         parts[i] = TD__OPERATOR(call->to, "Unsqueeze", td__lite_value(call, i),
                                 td__operator_integers(call->to, 1, &axis));
     }
-    return td__operator(call->to, "Concat", call->input_count, parts, 1, &INT("axis", axis));
+    return td__operator(call->to, "Concat", call->input_count, parts, 1,
+                        &TD__NAMED_INT("axis", axis));
 }
 
 /* Output i is part i; the first is returned. */
@@ -100,7 +101,7 @@ static const char *split_along(td__lite_call *call, size_t input, int64_t axis, 
     if (call->output_count > MAX_PARTS || !call->output_count) {
         return td__operator_refuse(call->to, "%zu outputs", call->output_count);
     }
-    td__operator_outputs(call->to, "Split", sizes ? 2 : 1, inputs, 1, &INT("axis", axis),
+    td__operator_outputs(call->to, "Split", sizes ? 2 : 1, inputs, 1, &TD__NAMED_INT("axis", axis),
                          call->output_count, parts);
     for (size_t i = 0; squeezed && i < call->output_count; i++) {
         parts[i] =
@@ -200,7 +201,7 @@ static const char *pad_with(td__lite_call *call, const char *mode, const char *v
     }
     const char *inputs[3] = {td__lite_value(call, 0), td__operator_integers(call->to, count, pads),
                              value};
-    return td__operator(call->to, "Pad", value ? 3 : 2, inputs, 1, &TEXT("mode", mode));
+    return td__operator(call->to, "Pad", value ? 3 : 2, inputs, 1, &TD__NAMED_TEXT("mode", mode));
 }
 
 const char *td__lite_pad(td__lite_call *call) {
@@ -317,9 +318,9 @@ const char *td__lite_batch_to_space(td__lite_call *call) {
 
 const char *td__lite_gather(td__lite_call *call) {
     const char *inputs[2] = {td__lite_value(call, 0), td__lite_value(call, 1)};
-    return OPTION(call, 1, 0)
-               ? td__operator_refuse(call->to, "axes of a batch")
-               : td__operator(call->to, "Gather", 2, inputs, 1, &INT("axis", OPTION(call, 0, 0)));
+    return OPTION(call, 1, 0) ? td__operator_refuse(call->to, "axes of a batch")
+                              : td__operator(call->to, "Gather", 2, inputs, 1,
+                                             &TD__NAMED_INT("axis", OPTION(call, 0, 0)));
 }
 
 const char *td__lite_embedding_lookup(td__lite_call *call) {

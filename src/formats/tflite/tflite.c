@@ -224,7 +224,7 @@ bool td__lite_integers(td__lite_call *call, size_t i, int64_t *out, size_t room,
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-static td_status malformed(const char *path, const char *what, td_error *error) {
+static td_status tflite_malformed(const char *path, const char *what, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: not a sound file of TensorFlow Lite: %s", path,
                         what);
 }
@@ -283,7 +283,7 @@ static const char *read_tensor(td__lite *lite, size_t table, size_t buffers, siz
     return !t->data || fits ? NULL : "a constant has another size than its shape";
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_tensors(const void *a, const void *b) {
     const td__lite_tensor *const *x = a, *const *y = b;
     int order = strcmp((*x)->name, (*y)->name);
     return order ? order : (*x > *y) - (*x < *y);
@@ -299,7 +299,7 @@ static bool name_apart(td__lite *lite) {
         sorted[i] = &lite->tensors[i];
     }
     if (good) {
-        qsort(sorted, count, sizeof *sorted, by_name);
+        qsort(sorted, count, sizeof *sorted, compare_tensors);
     }
     for (size_t i = 0; good && i < count; i++) {
         char called[300];
@@ -320,7 +320,7 @@ static td_status read_tensors(td__lite *lite, size_t model, size_t graph, const 
     size_t buffer_count, buffers = td__flat_vector(flat, model, 4, 4, &buffer_count);
     size_t tensors = td__flat_vector(flat, graph, 0, 4, &lite->tensor_count);
     if (lite->tensor_count > MAX_TENSORS || !lite->tensor_count) {
-        return malformed(path, "it has no tensors, or too many", error);
+        return tflite_malformed(path, "it has no tensors, or too many", error);
     }
     lite->tensors = td__calloc(lite->tensor_count, sizeof *lite->tensors);
     if (!lite->tensors) {
@@ -330,7 +330,7 @@ static td_status read_tensors(td__lite *lite, size_t model, size_t graph, const 
         const char *wrong = read_tensor(lite, td__flat_follow(flat, tensors + 4 * i), buffers,
                                         buffer_count, &lite->tensors[i]);
         if (wrong || flat->bad || !lite->tensors[i].name) {
-            return malformed(path, wrong ? wrong : "it is cut off", error);
+            return tflite_malformed(path, wrong ? wrong : "it is cut off", error);
         }
     }
     return name_apart(lite) ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
@@ -365,7 +365,7 @@ static td_status convert_inputs(td__lite *lite, size_t graph, const char *path, 
         uint32_t index = td__flat_u32(flat, at + 4 * i);
         td__lite_tensor *t = index < lite->tensor_count ? &lite->tensors[index] : NULL;
         if (!t || t->data || t->value || t->type == TD__LITE_INT4) {
-            return malformed(path, "an input is no tensor of its own", error);
+            return tflite_malformed(path, "an input is no tensor of its own", error);
         }
         td__operators_begin(lite->to, t->name);
         td__operators_port(lite->to, false, t->name, types[t->type].dtype, &t->shape);
@@ -457,17 +457,17 @@ static void convert_operator(td__lite *lite, size_t table, size_t codes, size_t 
     (*refused)++;
 }
 
-static td_status convert(td__lite *lite, const char *path, td_error *error) {
+static td_status convert_nodes(td__lite *lite, const char *path, td_error *error) {
     td__flat *flat = &lite->flat;
     size_t model = td__flat_u32(flat, 0), graph_count, code_count, count;
     if (!td__flat_has(flat, model, 4) || !model) {
-        return malformed(path, "it is cut off", error);
+        return tflite_malformed(path, "it is cut off", error);
     }
     size_t graphs = td__flat_vector(flat, model, 2, 4, &graph_count);
     size_t codes = td__flat_vector(flat, model, 1, 4, &code_count);
     size_t graph = graphs ? td__flat_follow(flat, graphs) : 0;
     if (!graph || flat->bad) {
-        return malformed(path, "it has no graph", error);
+        return tflite_malformed(path, "it has no graph", error);
     }
     td_status status = read_tensors(lite, model, graph, path, error);
     status = status ? status : convert_inputs(lite, graph, path, error);
@@ -477,14 +477,14 @@ static td_status convert(td__lite *lite, const char *path, td_error *error) {
     size_t operators = td__flat_vector(flat, graph, 3, 4, &count), refused = 0;
     char missing[MAX_MISSING] = "";
     if (count > MAX_OPERATORS) {
-        return malformed(path, "it has too many operators", error);
+        return tflite_malformed(path, "it has too many operators", error);
     }
     for (size_t i = 0; i < count && !flat->bad && !td__operators_exhausted(lite->to); i++) {
         convert_operator(lite, td__flat_follow(flat, operators + 4 * i), codes, code_count, i,
                          missing, &refused);
     }
     if (flat->bad) {
-        return malformed(path, "it is cut off", error);
+        return tflite_malformed(path, "it is cut off", error);
     }
     if (refused) {
         return td_error_set(error, TD_UNSUPPORTED,
@@ -493,7 +493,7 @@ static td_status convert(td__lite *lite, const char *path, td_error *error) {
                             path, missing);
     }
     convert_outputs(lite, graph);
-    return flat->bad ? malformed(path, "it is cut off", error) : TD_OK;
+    return flat->bad ? tflite_malformed(path, "it is cut off", error) : TD_OK;
 }
 
 td__graph *td__tflite_graph(const void *bytes, size_t size, const char *path, td_error *error) {
@@ -501,7 +501,7 @@ td__graph *td__tflite_graph(const void *bytes, size_t size, const char *path, td
     lite.left = size > (SIZE_MAX - WEIGHTS_BASE) / WEIGHTS_FACTOR
                     ? SIZE_MAX
                     : WEIGHTS_BASE + WEIGHTS_FACTOR * size;
-    td_status status = lite.to ? convert(&lite, path, error)
+    td_status status = lite.to ? convert_nodes(&lite, path, error)
                                : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     td_error reason = {0};
     td__graph *graph = status ? NULL : td__graph_build(lite.to, "tflite", &reason);

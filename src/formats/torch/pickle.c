@@ -78,7 +78,7 @@ static uint32_t pop(machine *m) {
     return m->stack[--m->stack_count];
 }
 
-static td_status append(machine *m, uint32_t to, const uint32_t *items, size_t count) {
+static td_status append_items(machine *m, uint32_t to, const uint32_t *items, size_t count) {
     td__pickle_value *list = &m->made->values[to];
     size_t capacity = list->capacity;
     if (count > MAX_ITEMS - m->items ||
@@ -95,7 +95,7 @@ static td_status append(machine *m, uint32_t to, const uint32_t *items, size_t c
 }
 
 /* Makes one list of the topmost values. */
-static td_status gather(machine *m, td__pickle_kind kind, size_t count) {
+static td_status gather_items(machine *m, td__pickle_kind kind, size_t count) {
     if (!has(m, count)) {
         return damaged(m, "too few values");
     }
@@ -108,7 +108,7 @@ static td_status gather(machine *m, td__pickle_kind kind, size_t count) {
     }
     made->values[made->count] = (td__pickle_value){.kind = kind};
     uint32_t list = (uint32_t)made->count++;
-    td_status status = append(m, list, first, count);
+    td_status status = append_items(m, list, first, count);
     return status ? status : push(m, list);
 }
 
@@ -150,7 +150,7 @@ static td_status mark(machine *m, const argument *a) {
     return TD_OK;
 }
 
-static td_status drop(machine *m, const argument *a) {
+static td_status drop_top(machine *m, const argument *a) {
     (void)a;
     if (has(m, 1)) {
         m->stack_count--;
@@ -274,12 +274,12 @@ static td_status name_from_stack(machine *m, const argument *a) {
 
 static td_status empty_dict(machine *m, const argument *a) {
     (void)a;
-    return gather(m, TD__PICKLE_DICT, 0);
+    return gather_items(m, TD__PICKLE_DICT, 0);
 }
 
 /* A tuple, or an empty list. */
 static td_status tuple_of(machine *m, const argument *a) {
-    return gather(m, TD__PICKLE_LIST, (size_t)a->number);
+    return gather_items(m, TD__PICKLE_LIST, (size_t)a->number);
 }
 
 static td_status marked_list(machine *m, const argument *a) {
@@ -295,7 +295,7 @@ static td_status marked_dict(machine *m, const argument *a) {
     td_status status = unmark(m, &count);
     return status      ? status
            : count % 2 ? damaged(m, "a key without a value")
-                       : gather(m, TD__PICKLE_DICT, count);
+                       : gather_items(m, TD__PICKLE_DICT, count);
 }
 
 /* Puts the topmost values into what is below them; pairs where it is no list. */
@@ -313,7 +313,7 @@ static td_status put_into(machine *m, size_t count, bool pairs) {
     if (kind == TD__PICKLE_CALL && !pairs) {
         return TD_OK; /* an object that behaves like a list: what is in it is not looked at */
     }
-    return append(m, to, m->stack + m->stack_count, count);
+    return append_items(m, to, m->stack + m->stack_count, count);
 }
 
 static td_status append_one(machine *m, const argument *a) {
@@ -440,13 +440,13 @@ static td_status persistent(machine *m, const argument *a) {
 /* How an argument is written. */
 typedef enum form {
     PLAIN = 0,
-    BYTE = 1, /* whole numbers, so many bytes, little-endian */
+    BYTE = 1, /* whole numbers of this many bytes, little-endian */
     SHORT = 2,
     WORD = 4,
     LONG = 8,
     LINE, /* a text up to the line's end */
     TWO_LINES,
-    COUNTED_1, /* a text behind its length of so many bytes */
+    COUNTED_1, /* a text behind its length, which takes this many bytes */
     COUNTED_4,
     COUNTED_8
 } form;
@@ -460,7 +460,7 @@ typedef struct operation {
 static const operation operations[256] = {
     ['('] = {mark, PLAIN, 0},
     ['.'] = {stop, PLAIN, 0},
-    ['0'] = {drop, PLAIN, 0},
+    ['0'] = {drop_top, PLAIN, 0},
     ['1'] = {drop_marked, PLAIN, 0},
     ['2'] = {double_top, PLAIN, 0},
     ['F'] = {push_float_text, LINE, 0},

@@ -101,7 +101,8 @@ static bool read_numbers(const reader *r, const td__pickle_value *list, int64_t 
 }
 
 /* Whether all elements lie within a storage of `available` elements. */
-static bool fits(const td_shape *shape, const int64_t *strides, int64_t offset, int64_t available) {
+static bool strides_fit(const td_shape *shape, const int64_t *strides, int64_t offset,
+                        int64_t available) {
     int64_t last = offset;
     for (int32_t i = 0; i < shape->rank; i++) {
         int64_t span;
@@ -127,8 +128,8 @@ static bool is_row_major(const td_shape *shape, const int64_t *strides) {
     return true;
 }
 
-/* Copies elements that lie so many apart, at any address, one after the other. */
-static void gather(const td_view *view, const int64_t *strides, int64_t count, char *to) {
+/* Copies elements that lie `strides` apart, at any address, one after the other. */
+static void gather_strided(const td_view *view, const int64_t *strides, int64_t count, char *to) {
     size_t size = td_dtype_size(view->dtype);
     int64_t index[TD_MAX_RANK] = {0}, at = 0;
     for (int64_t i = 0; i < count; i++, to += size) {
@@ -154,7 +155,7 @@ static td_status arrange(reader *r, td_view *view, const int64_t *strides, int64
     }
     char *copy = bytes <= r->left ? td__aligned_alloc(bytes) : NULL;
     if (copy) {
-        gather(view, strides, count, copy);
+        gather_strided(view, strides, count, copy);
     }
     td__torch_release(view);
     if (!copy) {
@@ -197,7 +198,7 @@ static td_status add_tensor(reader *r, const td__pickle_value *arguments, bool t
         return status;
     }
     if (td_shape_check(&view.shape, view.dtype, &count, NULL) ||
-        !fits(&view.shape, strides, offset->number, available)) {
+        !strides_fit(&view.shape, strides, offset->number, available)) {
         td__torch_release(&view);
         return damaged(r, "a tensor reaches beyond its storage", error);
     }

@@ -218,7 +218,7 @@ static void put_text(FILE *out, const char *key, const char *text) {
 }
 
 /* One line. *text is to be freed with free. */
-static bool describe(const td_deck *deck, const td_event *event, char **text) {
+static bool describe_event(const td_deck *deck, const td_event *event, char **text) {
     size_t size = 0;
     char sentence[TD_ERROR_TEXT_SIZE];
     *text = NULL;
@@ -281,7 +281,7 @@ static td__alert_child *find_place(td__alerts *alerts) {
     return NULL;
 }
 
-static void start(td_deck *deck, char *const words[], const char *input) {
+static void start_program(td_deck *deck, char *const words[], const char *input) {
     td__alert_child *child = find_place(&deck->alerts);
     if (!child) {
         say_failure(deck, "%s: %d others run still", words[0], TD__ALERT_CHILDREN);
@@ -310,14 +310,14 @@ void td__alert_deliver(td_deck *deck, int32_t index, const td_event *event) {
         "=https,http", "--globoff", "--output",     "/dev/null", "--config",   "-",  NULL};
     const td__alert *alert = deck->alerts.items[index];
     char *body = NULL, *request = NULL;
-    bool good = describe(deck, event, &body);
+    bool good = describe_event(deck, event, &body);
     if (good && alert->run) {
-        start(deck, alert->run, body);
+        start_program(deck, alert->run, body);
     }
     if (good && alert->webhook) {
         good = describe_request(alert->webhook, body, &request);
         if (good) {
-            start(deck, request_words, request);
+            start_program(deck, request_words, request);
         }
     }
     if (!good) {

@@ -24,8 +24,8 @@ static bool is_known(operand *o, const td__expected *signals, size_t count) {
     return false;
 }
 
-static const td__expected *find(const td__expected *signals, size_t count, const char *name,
-                                size_t length) {
+static const td__expected *find_expected(const td__expected *signals, size_t count,
+                                         const char *name, size_t length) {
     for (size_t i = 0; i < count; i++) {
         if (strlen(signals[i].name) == length && !strncmp(signals[i].name, name, length)) {
             return &signals[i];
@@ -66,7 +66,7 @@ static void wrong_name(char *message, const operand *o, const td__expected *sign
         names[i] = signals[i].name;
     }
     const char *near = names ? td_nearest_word(stem, names, count) : NULL;
-    const td__expected *meant = near ? find(signals, count, near, strlen(near)) : NULL;
+    const td__expected *meant = near ? find_expected(signals, count, near, strlen(near)) : NULL;
     const char *which = o->statistic == NO_STAT ? "norm" : td__statistics[o->statistic].name;
     bool with = meant && meant->tensor && !o->whole;
     (void)snprintf(message, MESSAGE, "there is no signal %.100s%s%.100s%s%s%s", o->pattern,
@@ -79,9 +79,9 @@ static void explain_unknown_name(char *message, const operand *o, const td__expe
                                  size_t count) {
     size_t length = strlen(o->pattern);
     const char *dot = strrchr(o->pattern, '.');
-    const td__expected *exact = find(signals, count, o->pattern, length);
+    const td__expected *exact = find_expected(signals, count, o->pattern, length);
     const td__expected *before =
-        dot ? find(signals, count, o->pattern, (size_t)(dot - o->pattern)) : NULL;
+        dot ? find_expected(signals, count, o->pattern, (size_t)(dot - o->pattern)) : NULL;
     if (exact && exact->tensor) {
         (void)snprintf(message, MESSAGE, "%.100s is a tensor; take a statistic of it: %.100s.norm",
                        o->pattern, o->pattern);

@@ -377,26 +377,25 @@ static const binary *take_binary(parser *p, const binary *operators) {
     return NULL;
 }
 
-static int32_t parse_product(parser *p) {
-    static const binary operators[] = {{"*", NODE_MULTIPLY}, {"/", NODE_DIVIDE}, {NULL, 0}};
-    int32_t left = parse_unary(p);
+/* Terms of `next` joined by these operators, from left to right. */
+static int32_t parse_joined(parser *p, const binary *operators, int32_t (*next)(parser *p)) {
+    int32_t left = next(p);
     const binary *found;
     while (p->status == TD_OK && (found = take_binary(p, operators))) {
-        int32_t right = parse_unary(p);
+        int32_t right = next(p);
         left = add_node(p, found->kind, left, right);
     }
     return left;
 }
 
+static int32_t parse_product(parser *p) {
+    static const binary operators[] = {{"*", NODE_MULTIPLY}, {"/", NODE_DIVIDE}, {NULL, 0}};
+    return parse_joined(p, operators, parse_unary);
+}
+
 static int32_t parse_sum(parser *p) {
     static const binary operators[] = {{"+", NODE_ADD}, {"-", NODE_SUBTRACT}, {NULL, 0}};
-    int32_t left = parse_product(p);
-    const binary *found;
-    while (p->status == TD_OK && (found = take_binary(p, operators))) {
-        int32_t right = parse_product(p);
-        left = add_node(p, found->kind, left, right);
-    }
-    return left;
+    return parse_joined(p, operators, parse_product);
 }
 
 static const binary comparisons[] = {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void append(td__term *term, const char *format, ...) TD_PRINTF(2, 3);
-static void append(td__term *term, const char *format, ...) {
+static void append_text(td__term *term, const char *format, ...) TD_PRINTF(2, 3);
+static void append_text(td__term *term, const char *format, ...) {
     size_t used = strlen(term->values);
     va_list arguments;
     va_start(arguments, format);
@@ -26,7 +26,7 @@ static const char *number_text(char out[TD__NUMBER_ROOM], double value) {
 /* The signals of a glob: how many, and from where to where they reach. */
 static void describe_glob(td__term *term, const operand *o) {
     char low[TD__NUMBER_ROOM], high[TD__NUMBER_ROOM];
-    const match *least = NULL, *greatest = NULL;
+    const match *min = NULL, *max = NULL;
     size_t count = 0;
     for (size_t i = 0; i < o->match_count; i++) {
         const match *m = &o->matches[i];
@@ -35,34 +35,34 @@ static void describe_glob(td__term *term, const operand *o) {
             continue;
         }
         count++;
-        least = !least || value < td__match_value(o, least) ? m : least;
-        greatest = !greatest || value > td__match_value(o, greatest) ? m : greatest;
+        min = !min || value < td__match_value(o, min) ? m : min;
+        max = !max || value > td__match_value(o, max) ? m : max;
     }
     if (count == 0) {
-        append(term, "%s: no values", o->pattern);
+        append_text(term, "%s: no values", o->pattern);
         return;
     }
-    append(term, "%s: %s (%s)", o->pattern, number_text(low, td__match_value(o, least)),
-           least->signal->name);
+    append_text(term, "%s: %s (%s)", o->pattern, number_text(low, td__match_value(o, min)),
+                min->signal->name);
     if (count > 1) {
-        append(term, " to %s (%s) over %zu signals",
-               number_text(high, td__match_value(o, greatest)), greatest->signal->name, count);
+        append_text(term, " to %s (%s) over %zu signals",
+                    number_text(high, td__match_value(o, max)), max->signal->name, count);
     }
 }
 
 static void describe_total(td__term *term, const td__condition *condition, const node *n,
                            double value) {
     char text[TD__NUMBER_ROOM];
-    append(term, "%s(%s) = %s", n->kind == NODE_NAN ? "nan" : "inf",
-           condition->operands[n->operand].pattern, number_text(text, value));
+    append_text(term, "%s(%s) = %s", n->kind == NODE_NAN ? "nan" : "inf",
+                condition->operands[n->operand].pattern, number_text(text, value));
     if (n->first) {
-        append(term, " (first: %s, step %lld)", n->first->name, (long long)n->first_step);
+        append_text(term, " (first: %s, step %lld)", n->first->name, (long long)n->first_step);
     }
 }
 
 /* What is below a node that is not a constant. */
-static void describe(td__term *term, const td__condition *condition, int32_t index,
-                     const td__moment *now) {
+static void describe_term(td__term *term, const td__condition *condition, int32_t index,
+                          const td__moment *now) {
     const node *n = &condition->nodes[index];
     char text[TD__NUMBER_ROOM];
     const char *name = NULL;
@@ -82,27 +82,27 @@ static void describe(td__term *term, const td__condition *condition, int32_t ind
         break;
     case NODE_NAN:
     case NODE_INF:
-        append(term, "%s", *term->values ? ", " : "");
+        append_text(term, "%s", *term->values ? ", " : "");
         describe_total(term, condition, n, td__condition_value(condition, index, now));
         return;
     default:
         break;
     }
     if (name) {
-        append(term, "%s", *term->values ? ", " : "");
+        append_text(term, "%s", *term->values ? ", " : "");
         if (n->kind == NODE_SIGNAL && condition->operands[n->operand].glob) {
             describe_glob(term, &condition->operands[n->operand]);
         } else {
-            append(term, "%s = %s", name,
-                   number_text(text, td__condition_value(condition, index, now)));
+            append_text(term, "%s = %s", name,
+                        number_text(text, td__condition_value(condition, index, now)));
         }
         return;
     }
     if (n->left != NO_NODE) {
-        describe(term, condition, n->left, now);
+        describe_term(term, condition, n->left, now);
     }
     if (n->right != NO_NODE) {
-        describe(term, condition, n->right, now);
+        describe_term(term, condition, n->right, now);
     }
 }
 
@@ -122,7 +122,7 @@ static void walk_terms(const td__condition *condition, int32_t index, const td__
     }
     double value = td__condition_value(condition, index, now);
     term.holds = value != 0 && !isnan(value);
-    describe(&term, condition, index, now);
+    describe_term(&term, condition, index, now);
     each(user, &term);
 }
 

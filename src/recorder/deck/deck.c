@@ -427,7 +427,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .stream = deck->stream,
         .user = outlet->class->user,
         .resume = deck->resume,
-        .say = report_sink_problem,
+        .report = report_sink_problem,
         .listener = outlet,
         .held = &outlet->held,
         .store = deck->store,

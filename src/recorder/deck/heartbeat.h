@@ -1,4 +1,4 @@
-/* Whether a run is being written, where locks cannot tell: the file `heartbeat` in its folder.
+/* Whether a run is being written, where locks cannot show it: the file `heartbeat` in its folder.
  *
  * On a network file system a lock may not exist, or not reach other machines. There a deck writes a small
  * text file every few seconds: which process writes the run, its clock's time, and at the end how the run ended. On

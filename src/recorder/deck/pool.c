@@ -36,7 +36,7 @@ static void *pop_block(td__deck_pool *pool, int c) {
 }
 
 /* Frees kept buffers, largest first, until bytes more fit. */
-static void make_room(td__deck_pool *pool, size_t bytes) {
+static void make_pool_room(td__deck_pool *pool, size_t bytes) {
     int c = TD__POOL_CLASSES - 1;
     while (c >= 0 && pool->used + pool->kept + bytes > pool->limit) {
         void *buffer = pop_block(pool, c);
@@ -55,7 +55,7 @@ void *td__deck_pool_take(td__deck_pool *pool, size_t size) {
     size_t bytes = class_size(c);
     void *buffer = bytes < size ? NULL : pop_block(pool, c);
     if (!buffer) {
-        make_room(pool, bytes);
+        make_pool_room(pool, bytes);
         buffer = bytes < size ? NULL : td__aligned_alloc(bytes);
     }
     pool->used += buffer ? bytes : 0;

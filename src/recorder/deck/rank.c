@@ -56,7 +56,7 @@ static const starter starters[] = {
      {"PMI_JOBID", "HYDRA_CONTROL_FD", "SLURM_JOB_ID"}},
 };
 
-static bool number_of(const char *variable, int64_t *value) {
+static bool variable_number(const char *variable, int64_t *value) {
     const char *text = *variable ? getenv(variable) : NULL;
     char *end = NULL;
     errno = 0;
@@ -103,7 +103,7 @@ static void name_launch(const starter *s, int64_t world, char *text) {
         length += (size_t)snprintf(text + length, TD_RANK_TEXT_SIZE - length, "%s%.100s",
                                    i ? "-" : "", value ? value : "");
     }
-    if (number_of(s->one_host, &here) && here == world) {
+    if (variable_number(s->one_host, &here) && here == world) {
         char started[32];
         start_of((long)getppid(), started, sizeof started);
         (void)snprintf(text + length, TD_RANK_TEXT_SIZE - length, "-%ld-%s", (long)getppid(),
@@ -115,7 +115,7 @@ static void name_launch(const starter *s, int64_t world, char *text) {
 static int64_t guess_node(const starter *s, const td_rank *rank) {
     int64_t here = 0;
     bool filled =
-        number_of(s->one_host, &here) && here > 0 && rank->rank % here == rank->local_rank;
+        variable_number(s->one_host, &here) && here > 0 && rank->rank % here == rank->local_rank;
     return filled ? rank->rank / here : 0;
 }
 
@@ -123,18 +123,18 @@ bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]) {
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
         const starter *s = &starters[i];
         td_rank found = {.size = sizeof found, .launch = text};
-        if (!number_of(s->rank, &found.rank) || !number_of(s->world, &found.world) ||
+        if (!variable_number(s->rank, &found.rank) || !variable_number(s->world, &found.world) ||
             found.rank >= found.world) {
             continue;
         }
         if (found.world < 2) {
             return false;
         }
-        (void)number_of(s->local_rank, &found.local_rank);
-        if (!number_of(s->node, &found.node)) {
+        (void)variable_number(s->local_rank, &found.local_rank);
+        if (!variable_number(s->node, &found.node)) {
             found.node = guess_node(s, &found);
         }
-        (void)number_of(s->restart, &found.attempt);
+        (void)variable_number(s->restart, &found.attempt);
         found.attempt = found.attempt < TD__MAX_RANKS ? found.attempt + 1 : TD__MAX_RANKS;
         name_launch(s, found.world, text);
         *rank = found;

@@ -79,7 +79,7 @@ static td_status choose_standard(const td_sink_class *const *classes, uint32_t f
     char list[LIST_SIZE] = "", asked[LIST_SIZE];
     bool any = false;
     for (size_t i = 0; classes[i]; i++) {
-        chosen[i] = classes[i]->standard && (!form || (classes[i]->forms & form));
+        chosen[i] = classes[i]->by_default && (!form || (classes[i]->forms & form));
         any = any || chosen[i];
         if (classes[i]->forms & form) {
             add_word(list, classes[i]->name);
@@ -90,7 +90,7 @@ static td_status choose_standard(const td_sink_class *const *classes, uint32_t f
     }
     list_forms(asked, form);
     return td_error_set(error, TD_INVALID,
-                        "none of the standard sinks can write the form %s; say where to: %s", asked,
+                        "none of the default sinks can write the form %s; say where to: %s", asked,
                         list);
 }
 

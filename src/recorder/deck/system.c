@@ -40,7 +40,7 @@ static char *read_file(const td__system *system, const char *name, char text[FIL
 }
 
 /* The number behind a word at a line's beginning; -1: there is none. */
-static double number_of(const char *text, const char *word) {
+static double number_after(const char *text, const char *word) {
     for (const char *at = text; at; at = strchr(at, '\n')) {
         at += *at == '\n';
         if (strncmp(at, word, strlen(word)) == 0) {
@@ -91,8 +91,8 @@ static td__system_counts count_all(const td__system *system) {
     count_processors(system, &counts);
     count_network(system, &counts);
     read_file(system, "self/io", text);
-    counts.read = number_of(text, "read_bytes:");
-    counts.written = number_of(text, "write_bytes:");
+    counts.read = number_after(text, "read_bytes:");
+    counts.written = number_after(text, "write_bytes:");
     if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
         counts.process = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     }
@@ -126,7 +126,7 @@ static void add_rates(sample *s, const td__system_counts *a, const td__system_co
 static void add_memory(const td__system *system, sample *s) {
     char text[FILE_ROOM];
     read_file(system, "meminfo", text);
-    double total = number_of(text, "MemTotal:"), left = number_of(text, "MemAvailable:");
+    double total = number_after(text, "MemTotal:"), left = number_after(text, "MemAvailable:");
     if (total > 0 && left >= 0) {
         add_value(s, "memory", 100 * (total - left) / total);
     }

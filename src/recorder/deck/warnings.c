@@ -2,6 +2,7 @@
 #include "deck/deck.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "deck/glob.h"
 
 #include <stdarg.h>
@@ -33,10 +34,6 @@ typedef struct known {
     size_t count;
 } known;
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool list_signals(const td_deck *deck, known *k) {
     k->names = td__calloc(deck->signal_count + 1, sizeof *k->names);
     k->signals = td__calloc(deck->signal_count + 1, sizeof *k->signals);
@@ -52,7 +49,7 @@ static bool list_signals(const td_deck *deck, known *k) {
         k->signals[i] = (td__expected){
             .name = signal->name, .tensor = !scalar, .derived = td__signal_is_derived(signal)};
     }
-    qsort(k->names, k->count, sizeof *k->names, by_name);
+    qsort(k->names, k->count, sizeof *k->names, td__compare_texts);
     return true;
 }
 
@@ -64,7 +61,8 @@ static bool is_met(const known *k, const char *pattern) {
             td__glob_unescape(name);
         }
         const char *key = name;
-        bool found = !name || bsearch(&key, k->names, k->count, sizeof *k->names, by_name);
+        bool found =
+            !name || bsearch(&key, k->names, k->count, sizeof *k->names, td__compare_texts);
         td__free(name);
         return found;
     }

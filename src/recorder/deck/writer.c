@@ -151,7 +151,7 @@ static void clear_places(places *where) {
     where->tensor.record = where->image.record = 0;
 }
 
-static td_place *place_of(places *where, td_form form) {
+static td_place *place_of_form(places *where, td_form form) {
     return form == TD_TENSOR ? &where->tensor : form == TD_IMAGE ? &where->image : NULL;
 }
 
@@ -163,7 +163,7 @@ static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         for (uint32_t rest = ticket->forms[i]; rest; rest &= rest - 1) {
             td_record record = record_of(ticket, (td_form)(rest & (0 - rest)));
-            record.place = place_of(&where, record.form);
+            record.place = place_of_form(&where, record.form);
             failed += !write_one(deck, &deck->outlets[i], &record);
         }
     }
@@ -184,7 +184,7 @@ static int64_t write_tensor_item(td_deck *deck, const td__packed *packed,
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         for (uint32_t rest = tensor->item.set->forms[i]; rest; rest &= rest - 1) {
             record->form = (td_form)(rest & (0 - rest));
-            record->place = place_of(&where, record->form);
+            record->place = place_of_form(&where, record->form);
             failed += !write_one(deck, &deck->outlets[i], record);
         }
     }

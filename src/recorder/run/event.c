@@ -95,7 +95,7 @@ static td_status hand_on_histogram(td__decoder *decoder, td_record *record, size
 }
 
 /* How many of the values were zero is not known. */
-static td_stats stats_of(double count, double sum, double squares, double least, double greatest) {
+static td_stats stats_of(double count, double sum, double squares, double min, double max) {
     bool valid = count >= 1 && count < 9e18;
     double mean = valid ? sum / count : 0;
     return (td_stats){.count = valid ? (int64_t)count : 0,
@@ -103,8 +103,8 @@ static td_stats stats_of(double count, double sum, double squares, double least,
                       .first_nonfinite = -1,
                       .mean = mean,
                       .std = valid ? sqrt(fmax(squares / count - mean * mean, 0)) : 0,
-                      .min = least,
-                      .max = greatest,
+                      .min = min,
+                      .max = max,
                       .norm = sqrt(squares)};
 }
 
@@ -151,7 +151,7 @@ static size_t count_doubles(const td__proto_field *message, uint32_t number) {
 
 /* TensorBoard's own rule: a bucket reaches from the limit before it to its own; empty ones at both
  * ends are dropped, then the first begins at the least value and the last ends at the greatest. */
-static size_t trim_ranges(td_range *ranges, size_t count, double least, double greatest) {
+static size_t trim_ranges(td_range *ranges, size_t count, double min, double max) {
     size_t first = 0;
     while (count > 0 && !(ranges[count - 1].count > 0)) {
         count--;
@@ -161,11 +161,11 @@ static size_t trim_ranges(td_range *ranges, size_t count, double least, double g
     }
     for (size_t i = first; i < count; i++) {
         ranges[i - first] = ranges[i];
-        ranges[i - first].left = i > first ? ranges[i - first - 1].right : least;
+        ranges[i - first].left = i > first ? ranges[i - first - 1].right : min;
     }
     count -= first;
     if (count > 0) {
-        ranges[count - 1].right = greatest;
+        ranges[count - 1].right = max;
     }
     return count;
 }
@@ -547,6 +547,15 @@ static enum plugin plugin_of(const td__proto_field *metadata, td__proto_field *c
 }
 
 static bool read_value(const td__proto_field *message, value *made) {
+    static const struct {
+        uint32_t number;
+        size_t offset;
+    } parts[] = {{VALUE_TAG, offsetof(value, tag)},
+                 {VALUE_IMAGE, offsetof(value, image)},
+                 {VALUE_HISTOGRAM, offsetof(value, histogram)},
+                 {VALUE_AUDIO, offsetof(value, sound)},
+                 {VALUE_TENSOR, offsetof(value, tensor)},
+                 {VALUE_METADATA, offsetof(value, metadata)}};
     td__proto proto = td__proto_in(message);
     td__proto_field field;
     while (td__proto_next(&proto, &field)) {
@@ -557,27 +566,10 @@ static bool read_value(const td__proto_field *message, value *made) {
         if (field.wire != TD__BYTES) {
             continue;
         }
-        switch (field.number) {
-        case VALUE_TAG:
-            made->tag = field;
-            break;
-        case VALUE_IMAGE:
-            made->image = field;
-            break;
-        case VALUE_HISTOGRAM:
-            made->histogram = field;
-            break;
-        case VALUE_AUDIO:
-            made->sound = field;
-            break;
-        case VALUE_TENSOR:
-            made->tensor = field;
-            break;
-        case VALUE_METADATA:
-            made->metadata = field;
-            break;
-        default:
-            break;
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            if (parts[i].number == field.number) {
+                *(td__proto_field *)((char *)made + parts[i].offset) = field;
+            }
         }
     }
     return !proto.bad;

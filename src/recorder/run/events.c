@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/proto.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -166,10 +167,6 @@ bool td__events_is_name(const char *name) {
     return strstr(name, "tfevents") && !strstr(name, ".profile-empty");
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 td_status td__events_list(const char *folder, char ***paths, size_t *count, td_error *error) {
     DIR *opened = opendir(folder);
     if (!opened) {
@@ -195,7 +192,7 @@ td_status td__events_list(const char *folder, char ***paths, size_t *count, td_e
     }
     closedir(opened);
     if (used) {
-        qsort(list, used, sizeof *list, by_name);
+        qsort(list, used, sizeof *list, td__compare_texts);
     }
     for (size_t i = 0; status && i < used; i++) {
         td__free(list[i]);

@@ -61,7 +61,7 @@ td_status td_run_findings(td_run *run, td_run_finding_function *each, void *user
     return status;
 }
 
-/* Opens the store of a run and a writer on it; a run of several ranks keeps what is said of it with its first one. */
+/* Opens the store of a run and a writer on it; a run of several ranks keeps its findings with its first one. */
 static td_status open_writer(const char *folder, td__writer *writer, td_error *error) {
     td__store *store = NULL;
     char first[4096];

@@ -58,7 +58,7 @@ static FILE *create(store *s, const char *part, const char *name) {
     return file;
 }
 
-static void finish(store *s, FILE *file) {
+static void close_file(store *s, FILE *file) {
     td_status closed = file ? td__push_close(file, s->path, s->status ? NULL : &s->error) : TD_OK;
     s->status = s->status ? s->status : closed;
 }
@@ -68,7 +68,7 @@ static void write_text(store *s, const char *part, const char *name, const char 
     if (file) {
         (void)fputs(text, file);
     }
-    finish(s, file);
+    close_file(s, file);
 }
 
 /* ---- Metrics -------------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ static void write_metric(store *s, const td_run_signal *signal) {
     s->file = create(s, "metrics", name);
     s->status =
         s->status ? s->status : td_run_read(s->push->run, &query, write_value, s, &s->error);
-    finish(s, s->file);
+    close_file(s, s->file);
 }
 
 /* ---- Settings and tags ---------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static void write_meta(store *s, const char *id, const char *whole) {
                       "status: %d\ntags: []\nuser_id: tapedeck\n",
                       1000 * started, status);
     }
-    finish(s, file);
+    close_file(s, file);
 }
 
 static td_status count_record(void *user, const td_record *record, td_error *error) {

@@ -36,7 +36,7 @@ typedef struct wandb_log {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static void put(buffer *b, const void *data, size_t size) {
+static void put_in_buffer(buffer *b, const void *data, size_t size) {
     b->failed = b->failed || !td__grow(&b->data, &b->capacity, b->size + size + 1, MAX_RECORD, 1);
     if (!b->failed) {
         memcpy(b->data + b->size, data, size);
@@ -46,15 +46,15 @@ static void put(buffer *b, const void *data, size_t size) {
 
 static void put_varint(buffer *b, uint64_t number) {
     for (; number > 127; number >>= 7) {
-        put(b, &(uint8_t){(uint8_t)(number | 128)}, 1);
+        put_in_buffer(b, &(uint8_t){(uint8_t)(number | 128)}, 1);
     }
-    put(b, &(uint8_t){(uint8_t)number}, 1);
+    put_in_buffer(b, &(uint8_t){(uint8_t)number}, 1);
 }
 
 static void put_bytes(buffer *b, uint32_t number, const void *data, size_t size) {
     put_varint(b, (uint64_t)number << 3 | 2);
     put_varint(b, size);
-    put(b, data, size);
+    put_in_buffer(b, data, size);
 }
 
 static void put_string(buffer *b, uint32_t number, const char *text) {
@@ -113,7 +113,7 @@ static void json_number(buffer *b, double value) {
                           : value - value != 0 ? (value > 0 ? "Infinity" : "-Infinity")
                                                : NULL;
     size_t length = special ? strlen(special) : td__format_double(text, value);
-    put(b, special ? special : text, length);
+    put_in_buffer(b, special ? special : text, length);
 }
 
 static void json_text(buffer *b, const char *text) {
@@ -129,23 +129,23 @@ static void json_histogram(buffer *b, const td_histogram *histogram) {
     static const char begin[] = "{\"_type\":\"histogram\",\"values\":[", middle[] = "],\"bins\":[",
                       end[] = "]}";
     for (int pass = 0; pass < 2; pass++) {
-        put(b, pass ? middle : begin, pass ? sizeof middle - 1 : sizeof begin - 1);
+        put_in_buffer(b, pass ? middle : begin, pass ? sizeof middle - 1 : sizeof begin - 1);
         for (int32_t i = 0; i < histogram->bin_count; i++) {
             td_range range = td_histogram_range(histogram, i);
             bool gap = i > 0 && td_histogram_range(histogram, i - 1).right != range.left;
             if (i) {
-                put(b, ",", 1);
+                put_in_buffer(b, ",", 1);
             }
             if (gap && !pass) {
-                put(b, "0,", 2);
+                put_in_buffer(b, "0,", 2);
             } else if (gap || (pass && i == 0)) {
                 json_number(b, range.left);
-                put(b, ",", 1);
+                put_in_buffer(b, ",", 1);
             }
             json_number(b, pass ? range.right : range.count);
         }
     }
-    put(b, end, sizeof end - 1);
+    put_in_buffer(b, end, sizeof end - 1);
 }
 
 /* ---- Records -------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void write_run(wandb_log *l, const char *id) {
     enum { RUN = 17, RUN_ID = 1, PROJECT = 3, CONFIG = 4, TITLE = 8, START = 17, SECONDS = 1 };
     buffer config = {0}, message = {0};
     (void)td_run_settings(l->push->run, take_setting, l, NULL);
-    put(&config, l->part.data ? l->part.data : (const uint8_t *)"", l->part.size);
+    put_in_buffer(&config, l->part.data ? l->part.data : (const uint8_t *)"", l->part.size);
     l->part.size = 0;
     put_string(&message, RUN_ID, id);
     put_string(&message, PROJECT, "tapedeck");

@@ -94,8 +94,8 @@ static bool put_bins(td__ranks_rows *r, const td_histogram *all) {
 static void put_spread(td__ranks_rows *r, int64_t step) {
     bool stats = r->query.source == TD__STATISTICS;
     int column = stats ? column_of(r->query.column) : 1;
-    double least = NAN, greatest = NAN, mean = NAN;
-    int64_t ranks = 0, finite = 0, least_rank = -1, greatest_rank = -1, broken_rank = -1;
+    double min = NAN, max = NAN, mean = NAN;
+    int64_t ranks = 0, finite = 0, min_rank = -1, max_rank = -1, broken_rank = -1;
     for (size_t i = 0; i < r->store->count && column; i++) {
         if (!r->live[i] || r->steps[i] != step) {
             continue;
@@ -110,17 +110,17 @@ static void put_spread(td__ranks_rows *r, int64_t step) {
             continue;
         }
         mean = finite++ ? mean + (value - mean) / (double)finite : value;
-        least_rank = value < least || least_rank < 0 ? rank : least_rank;
-        greatest_rank = value > greatest || greatest_rank < 0 ? rank : greatest_rank;
-        least = fmin(least, value);
-        greatest = fmax(greatest, value);
+        min_rank = value < min || min_rank < 0 ? rank : min_rank;
+        max_rank = value > max || max_rank < 0 ? rank : max_rank;
+        min = fmin(min, value);
+        max = fmax(max, value);
     }
-    set_real(&r->cells[TD__SPREAD_MIN], least);
+    set_real(&r->cells[TD__SPREAD_MIN], min);
     set_real(&r->cells[TD__SPREAD_MEAN], mean);
-    set_real(&r->cells[TD__SPREAD_MAX], greatest);
+    set_real(&r->cells[TD__SPREAD_MAX], max);
     td__rank_set_integer(&r->cells[TD__SPREAD_RANKS], ranks);
-    td__rank_set_integer(&r->cells[TD__SPREAD_MIN_RANK], least_rank);
-    td__rank_set_integer(&r->cells[TD__SPREAD_MAX_RANK], greatest_rank);
+    td__rank_set_integer(&r->cells[TD__SPREAD_MIN_RANK], min_rank);
+    td__rank_set_integer(&r->cells[TD__SPREAD_MAX_RANK], max_rank);
     td__rank_set_integer(&r->cells[TD__SPREAD_BROKEN_RANK], broken_rank);
 }
 

@@ -136,7 +136,7 @@ static void start_run(td__sql_cursor *c) {
     }
 }
 
-static td_status begin(void *user, const td__filter *filter, td_error *error) {
+static td_status begin_scan(void *user, const td__filter *filter, td_error *error) {
     td__sql_cursor *c = user;
     forget_filter(c);
     c->run = filter->run ? td__strdup(filter->run) : NULL;
@@ -294,7 +294,7 @@ static const td__relations tables = {
     .relations = td__sql_relations,
     .count = TD__SQL_RELATIONS,
     .open = open_cursor,
-    .begin = begin,
+    .begin = begin_scan,
     .next = next,
     .cell = td__sql_cell,
     .close = close_cursor,

@@ -279,8 +279,8 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, int6
 /* --- the set ---------------------------------------------------------------------------------- */
 
 void td__append_report(const td__append_set *set, const td_error *problem) {
-    if (set->say) {
-        set->say(set->listener, problem);
+    if (set->report) {
+        set->report(set->listener, problem);
     }
 }
 
@@ -295,7 +295,7 @@ td_status td__append_set_open_in(td__append_set *set, int folder, const td_sink_
     *set = (td__append_set){.folder = folder,
                             .resumed = resumed,
                             .committed_at = td__seconds(),
-                            .say = options->say,
+                            .report = options->report,
                             .listener = options->listener};
     set->held = options->held ? options->held : &set->own_count;
     set->network = td__folder_is_network(set->folder);

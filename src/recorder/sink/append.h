@@ -28,7 +28,7 @@ typedef struct td__append_set {
     void *stack;         /* of the process that writes lines, see append.c */
     int64_t *held;       /* records that are in no file yet, see td_sink_options */
     int64_t own_count;   /* where that is counted when nobody asks */
-    void (*say)(void *listener, const td_error *problem); /* see there, too */
+    void (*report)(void *listener, const td_error *problem); /* see there, too */
     void *listener;
 } td__append_set;
 

@@ -515,29 +515,20 @@ static td_status write_scalar(td_sink *sink, const td_record *record, td_error *
 /* --- the sink --------------------------------------------------------------------------------- */
 
 static td_status csv_write(td_sink *sink, const td_record *record, td_error *error) {
-    switch (record->form) {
-    case TD_SCALAR:
-        return write_scalar(sink, record, error);
-    case TD_ROWS:
-        return write_rows(sink, record, error);
-    case TD_BATCH:
-        return write_batch(sink, record, error);
-    case TD_LONG:
-        return write_long(sink, record, error);
-    case TD_STATS:
-        return write_stats(sink, record, error);
-    case TD_HISTOGRAM:
-        return write_histogram(sink, record, error);
-    case TD_UNITS:
-        return write_units(sink, record, error);
-    case TD_HASH:
-        return write_hash(sink, record, error);
-    case TD_TEXT:
-        return write_text(sink, record, error);
-    default:
-        return td_error_set(error, TD_UNSUPPORTED, "csv: cannot write the form %s",
-                            td_form_name(record->form));
+    static const struct {
+        td_form form;
+        td_status (*write)(td_sink *sink, const td_record *record, td_error *error);
+    } writers[] = {
+        {TD_SCALAR, write_scalar}, {TD_ROWS, write_rows},   {TD_BATCH, write_batch},
+        {TD_LONG, write_long},     {TD_STATS, write_stats}, {TD_HISTOGRAM, write_histogram},
+        {TD_UNITS, write_units},   {TD_HASH, write_hash},   {TD_TEXT, write_text}};
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        if (writers[i].form == record->form) {
+            return writers[i].write(sink, record, error);
+        }
     }
+    return td_error_set(error, TD_UNSUPPORTED, "csv: cannot write the form %s",
+                        td_form_name(record->form));
 }
 
 static td_status csv_close(td_sink *sink, td_error *error) {
@@ -618,7 +609,7 @@ const td_sink_class td__sink_csv = {
     .forms = TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM | TD_SCALAR |
              TD_HASH | TD_TEXT,
     .default_forms = TD_ROWS,
-    .standard = true,
+    .by_default = true,
     .open = csv_open,
     .expect = csv_expect,
     .write = csv_write,

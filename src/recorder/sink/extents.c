@@ -189,7 +189,7 @@ static td_status undo_file(const mapped *file, td_error *error) {
     return status;
 }
 
-static td_status cut(void *context, const mapped *file, td_error *error) {
+static td_status cut_archive(void *context, const mapped *file, td_error *error) {
     const checkpoint_extents *at = context;
     int64_t extent = find_extent(at, file->name), lines;
     if (extent < 0) {
@@ -206,5 +206,5 @@ static td_status cut(void *context, const mapped *file, td_error *error) {
 td_status td__extents_restore(int folder, const char *list, size_t size, int64_t step,
                               td_error *error) {
     checkpoint_extents at = {list, list + size, step};
-    return visit_files(folder, cut, &at, error);
+    return visit_files(folder, cut_archive, &at, error);
 }

@@ -205,7 +205,7 @@ static td_status set_aside(td__metrics *metrics, td_error *error) {
 }
 
 /* The file's rows, to be freed; NULL, with error, on failure. */
-static char *read_rows(const td__metrics *metrics, size_t size, td_error *error) {
+static char *read_metric_rows(const td__metrics *metrics, size_t size, td_error *error) {
     char *rows = td__calloc(size, 1);
     int fd = td__file_open(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW);
     if (!rows) {
@@ -230,7 +230,7 @@ static td_status widen_table(td__metrics *metrics, const char *header, size_t he
         return status;
     }
     size_t size = (size_t)file->end - metrics->header_size, lines = 0, added = 0, columns = 0;
-    char *rows = read_rows(metrics, size, error);
+    char *rows = read_metric_rows(metrics, size, error);
     if (!rows) {
         return TD_IO;
     }

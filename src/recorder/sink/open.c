@@ -27,7 +27,7 @@ const td_sink_class *td_sink_for(uint32_t form) {
         if ((*class)->default_forms & form) {
             return *class;
         }
-        fallback = (*class)->standard ? *class : fallback;
+        fallback = (*class)->by_default ? *class : fallback;
     }
     return fallback;
 }

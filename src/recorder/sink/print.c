@@ -1,5 +1,5 @@
 /* What people read while training runs: a line of metrics for each step, tables of statistics and
- * predictions, tensors as numpy prints them. Nothing here is meant to be parsed. */
+ * predictions, tensors as numpy prints them. Nothing here is intended to be parsed. */
 #include "base/memory.h"
 #include "base/number.h"
 #include "deck/reach.h"

@@ -19,7 +19,7 @@
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-/* What is done with each file: set is the sink's, or NULL where nothing is said. */
+/* What is done with each file: set is the sink's, or NULL where nothing is reported. */
 typedef td_status visit_function(const td__append_set *set, int folder, const char *name,
                                  int64_t step, td_error *error);
 
@@ -179,7 +179,8 @@ static td_status read_header(array *a, td_error *error) {
     if (!sane || !td__multiply(a->bytes, a->count, &all) || fstat(a->file, &about) != 0) {
         return bad_array(a->name, error);
     }
-    int64_t there = about.st_size - a->header_bytes; /* a power cut may leave less than was said */
+    int64_t there =
+        about.st_size - a->header_bytes; /* a power cut may leave less than the header says */
     a->count = a->bytes && there / a->bytes < a->count ? there / a->bytes : a->count;
     return TD_OK;
 }

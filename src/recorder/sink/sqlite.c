@@ -27,7 +27,7 @@ struct td_sink {
     int64_t own_count;
     char state[16];     /* the run's, as last noted */
     td__upload *upload; /* sends to a database what has been committed; NULL: none */
-    void (*say)(void *listener, const td_error *problem);
+    void (*report)(void *listener, const td_error *problem);
     void *listener;
 };
 
@@ -79,8 +79,8 @@ static td_status sqlite_write(td_sink *sink, const td_record *record, td_error *
 }
 
 static void say_problem(td_sink *sink, const td_error *problem) {
-    if (sink->say) {
-        sink->say(sink->listener, problem);
+    if (sink->report) {
+        sink->report(sink->listener, problem);
     }
 }
 
@@ -189,7 +189,7 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);
     status = status ? status : sqlite_note(sink, "version", td_version(), error);
     status = status ? status : td__batch_commit(&sink->writer.batch, error);
-    sink->say = options->say;
+    sink->report = options->report;
     sink->listener = options->listener;
     if (!status && options->store) {
         status = td__upload_start(store, options->store, folder, options->run ? options->run : "",

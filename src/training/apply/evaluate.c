@@ -29,7 +29,7 @@ typedef struct sums {
     double absolute, squares;
     double mean, spread;             /* of residuals, spread about the mean */
     double truth_mean, truth_spread; /* of labels */
-    double least, greatest;
+    double min, max;
 } sums;
 
 /* One output and what is known of it so far. */
@@ -96,24 +96,24 @@ static int64_t true_class(const judge *j, const td_view *truth, int64_t row, int
     return value >= 0 && value < (double)j->about.class_count ? (int64_t)value : -1;
 }
 
-/* How sure the model was of the class that it said. */
-static double confidence_of(const judge *j, const float *row, int64_t said) {
+/* How sure the model was of the class that it predicted. */
+static double confidence_of(const judge *j, const float *row, int64_t predicted) {
     td_link link = td__link_of(j->objective);
     if (j->units == 1) {
         double second = link == TD_LINK_SIGMOID ? probability((double)row[0]) : (double)row[0];
-        return said ? second : 1 - second;
+        return predicted ? second : 1 - second;
     }
     if (link == TD_LINK_NONE) {
-        return (double)row[said];
+        return (double)row[predicted];
     }
     double sum = 0;
     for (int64_t i = 0; i < j->units; i++) {
-        sum += exp((double)row[i] - (double)row[said]);
+        sum += exp((double)row[i] - (double)row[predicted]);
     }
     return 1 / sum;
 }
 
-static int64_t said_class(const judge *j, const float *row) {
+static int64_t predicted_class(const judge *j, const float *row) {
     if (j->units == 1) {
         return row[0] > (td__link_of(j->objective) == TD_LINK_SIGMOID ? 0.0F : 0.5F);
     }
@@ -148,20 +148,20 @@ static void count_class(judge *j, const float *row, int64_t class) {
         j->about.not_finite++;
         return;
     }
-    int64_t said = said_class(j, row);
-    double confidence = confidence_of(j, row, said);
+    int64_t predicted = predicted_class(j, row);
+    double confidence = confidence_of(j, row, predicted);
     td_evaluation_bin *bin = &j->bins[confidence >= 1  ? BINS - 1
                                       : confidence > 0 ? (int)(confidence * BINS)
                                                        : 0];
-    j->classes[said].predicted++;
-    j->classes[said].right += said == class;
-    j->right += said == class;
+    j->classes[predicted].predicted++;
+    j->classes[predicted].right += predicted == class;
+    j->right += predicted == class;
     j->top += j->units > TOP && is_among_first(j, row, class);
     bin->examples++;
     bin->confidence += confidence;
-    bin->accuracy += said == class;
+    bin->accuracy += predicted == class;
     if (j->confusion) {
-        j->confusion[class * (int64_t)j->about.class_count + said]++;
+        j->confusion[class * (int64_t)j->about.class_count + predicted]++;
     }
     if (j->scores[0]) {
         float second = j->units == 1                                  ? row[0]
@@ -199,11 +199,11 @@ static td_status judge_tags(judge *j, const td_view *prediction, const td_view *
         j->about.not_finite += !finite;
         for (int64_t i = 0; i < j->units; i++) {
             bool has = td__element(truth, row * j->units + i) > 0.5;
-            bool said = (double)scores[i] > border;
+            bool predicted = (double)scores[i] > border;
             j->classes[i].examples += has;
-            j->classes[i].predicted += said;
-            j->classes[i].right += has && said;
-            j->right += finite && has == said;
+            j->classes[i].predicted += predicted;
+            j->classes[i].right += has && predicted;
+            j->right += finite && has == predicted;
         }
     }
     j->about.rows += rows;
@@ -223,8 +223,8 @@ static void add_value(sums *s, double prediction, double truth) {
     s->count++;
     s->absolute += fabs(residual);
     s->squares += residual * residual;
-    s->least = s->count == 1 ? residual : fmin(s->least, residual);
-    s->greatest = s->count == 1 ? residual : fmax(s->greatest, residual);
+    s->min = s->count == 1 ? residual : fmin(s->min, residual);
+    s->max = s->count == 1 ? residual : fmax(s->max, residual);
     move_mean(&s->mean, &s->spread, s->count, residual);
     move_mean(&s->truth_mean, &s->truth_spread, s->count, truth);
 }
@@ -244,12 +244,12 @@ static td_status judge_values(judge *j, const td_view *prediction, const td_view
             continue;
         }
         for (int64_t i = 0; i < j->units; i++) {
-            double said = (double)numbers[i], label = td__element(truth, row * j->units + i);
+            double predicted = (double)numbers[i], label = td__element(truth, row * j->units + i);
             if (j->label_deviation) {
-                said = said * (double)j->label_deviation[i] + (double)j->label_mean[i];
+                predicted = predicted * (double)j->label_deviation[i] + (double)j->label_mean[i];
                 label = label * (double)j->label_deviation[i] + (double)j->label_mean[i];
             }
-            add_value(&j->sums[i], said, label);
+            add_value(&j->sums[i], predicted, label);
         }
     }
     j->about.rows += rows;
@@ -274,8 +274,8 @@ static void list_values(judge *j) {
                                        .r2 = s->count ? r2_of(s) : NAN,
                                        .residual_mean = s->count ? s->mean : NAN,
                                        .residual_std = sqrt(s->spread / count),
-                                       .residual_min = s->count ? s->least : NAN,
-                                       .residual_max = s->count ? s->greatest : NAN};
+                                       .residual_min = s->count ? s->min : NAN,
+                                       .residual_max = s->count ? s->max : NAN};
         (void)snprintf(value->name, sizeof value->name, "value_%lld", (long long)i);
     }
 }
@@ -383,21 +383,21 @@ static void finish_tags(judge *j) {
 }
 
 static void finish_values(judge *j) {
-    double absolute = 0, squares = 0, count = 0, r2 = 0, greatest = 0;
+    double absolute = 0, squares = 0, count = 0, r2 = 0, max = 0;
     for (int64_t i = 0; i < j->units; i++) {
         const sums *s = &j->sums[i];
         absolute += s->absolute;
         squares += s->squares;
         count += (double)s->count;
         r2 += r2_of(s);
-        greatest = fmax(greatest, fmax(fabs(s->least), fabs(s->greatest)));
+        max = fmax(max, fmax(fabs(s->min), fabs(s->max)));
     }
     bool some = count > 0;
     add_metric(j, "mae", absolute / count);
     add_metric(j, "mse", squares / count);
     add_metric(j, "rmse", sqrt(squares / count));
     add_metric(j, "r2", some ? r2 / (double)j->units : NAN);
-    add_metric(j, "max_error", some ? greatest : NAN);
+    add_metric(j, "max_error", some ? max : NAN);
     list_values(j);
 }
 
@@ -414,7 +414,7 @@ static const struct {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static bool make_room(judge *j) {
+static bool make_judge_room(judge *j) {
     size_t count = j->about.class_count;
     bool good = true;
     if (j->about.kind == TD_EVALUATION_VALUES) {
@@ -441,7 +441,7 @@ static bool make_room(judge *j) {
 }
 
 /* Known when the first prediction is there. */
-static td_status begin(judge *j, const td_view *prediction, td_error *error) {
+static td_status begin_judging(judge *j, const td_view *prediction, td_error *error) {
     int32_t rank = prediction->shape.rank;
     int64_t width = rank > 1 ? prediction->shape.dims[rank - 1] : 1;
     double threshold;
@@ -456,7 +456,7 @@ static td_status begin(judge *j, const td_view *prediction, td_error *error) {
     j->about.class_count = (size_t)(classes ? classes : tags ? width : 0);
     j->units = classes || tags ? width : td__elements_from(&prediction->shape, 1);
     j->ready = true;
-    return make_room(j) ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    return make_judge_room(j) ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
 static td_status judge_batch(td_evaluation *e, size_t output, td_error *error) {
@@ -467,7 +467,7 @@ static td_status judge_batch(td_evaluation *e, size_t output, td_error *error) {
         return TD_OK; /* no step of these sequences counts */
     }
     td_view prediction = td_view_of(predicted), truth = td_view_of(label);
-    td_status status = j->ready ? TD_OK : begin(j, &prediction, error);
+    td_status status = j->ready ? TD_OK : begin_judging(j, &prediction, error);
     return status
                ? status
                : kinds[j->about.kind].judge(j, &prediction, &truth, td_tensor_count(label), error);
@@ -486,7 +486,8 @@ static td_status run_batch(td_evaluation *e, const td_batch *batch, td_error *er
     return status;
 }
 
-static td_status run(td_evaluation *e, const td_evaluate_options *options, td_error *error) {
+static td_status evaluate_batches(td_evaluation *e, const td_evaluate_options *options,
+                                  td_error *error) {
     td_status status = TD_OK;
     int64_t examples = td_dataset_info(e->saved.data)->training;
     td_batches_start(e->saved.batches, 1);
@@ -538,19 +539,9 @@ static void name_outputs(td_evaluation *e, bool several) {
     }
 }
 
-static td_status prepare(td_evaluation *e, const char *model, const char *data,
-                         const td_evaluate_options *options, td_error *error) {
-    td__saved_options opening = {.scaled_labels = true,
-                                 .labels = options->labels,
-                                 .label = options->label,
-                                 .scale = options->scale,
-                                 .layout = options->layout,
-                                 .header = options->header,
-                                 .batch = options->batch > 0 ? options->batch : BATCH,
-                                 .inputs = options->inputs,
-                                 .input_count = options->input_count,
-                                 .output_labels = options->output_labels,
-                                 .output_label_count = options->output_label_count};
+static td_status prepare_evaluation(td_evaluation *e, const char *model, const char *data,
+                                    const td_evaluate_options *options, td_error *error) {
+    td__saved_options opening = TD__SAVED_OPTIONS(options, BATCH, .scaled_labels = true);
     td_tape_options inference = {.size = sizeof inference, .inference = true};
     bool several = false;
     td_status status = td__saved_load(&e->saved, model, error);
@@ -570,7 +561,7 @@ static td_status prepare(td_evaluation *e, const char *model, const char *data,
     e->info.remarks = td_dataset_info(e->saved.data)->remarks;
     name_outputs(e, several);
     td__tape_limit(e->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    return run(e, options, error);
+    return evaluate_batches(e, options, error);
 }
 
 /* ---- The object ------------------------------------------------------------------------------ */
@@ -581,7 +572,7 @@ td_evaluation *td_evaluation_create(const char *model, const char *data,
     td_error reason = {0};
     (void)td__options(&all, sizeof all, options);
     td_evaluation *e = td__calloc(1, sizeof *e);
-    td_status status = e ? prepare(e, model, data, &all, &reason)
+    td_status status = e ? prepare_evaluation(e, model, data, &all, &reason)
                          : td_error_set(&reason, TD_MEMORY, "out of memory");
     if (status) {
         td_error_set(error, status, "%s", reason.text);

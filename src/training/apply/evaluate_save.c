@@ -256,8 +256,8 @@ typedef struct canvas {
 } canvas;
 
 /* A rectangle; shade 0 is white, 1 dark blue. */
-static void fill(const canvas *on, int64_t x, int64_t y, int64_t width, int64_t height,
-                 double shade) {
+static void fill_rectangle(const canvas *on, int64_t x, int64_t y, int64_t width, int64_t height,
+                           double shade) {
     const double dark[CHANNELS] = {0.03, 0.19, 0.42};
     for (int64_t i = y; i < y + height && i < on->height; i++) {
         for (int64_t k = x; k < x + width && k < on->width; k++) {
@@ -271,13 +271,13 @@ static void fill(const canvas *on, int64_t x, int64_t y, int64_t width, int64_t 
 static void draw_confusion(const canvas *on, const td_evaluation_output *output, int64_t size) {
     size_t count = output->class_count;
     int64_t line = size > 4 ? 1 : 0; /* between the cells */
-    fill(on, 0, 0, size * (int64_t)count, size * (int64_t)count, line ? 0.15 : 0);
+    fill_rectangle(on, 0, 0, size * (int64_t)count, size * (int64_t)count, line ? 0.15 : 0);
     for (size_t i = 0; i < count * count; i++) {
         double examples = (double)output->classes[i / count].examples;
         /* The root: a few mistakes among many examples are to be seen. */
         double shade = examples > 0 ? sqrt((double)output->confusion[i] / examples) : 0;
-        fill(on, (int64_t)(i % count) * size, (int64_t)(i / count) * size, size - line, size - line,
-             shade);
+        fill_rectangle(on, (int64_t)(i % count) * size, (int64_t)(i / count) * size, size - line,
+                       size - line, shade);
     }
 }
 
@@ -289,9 +289,9 @@ static void draw_bins(const canvas *on, const td_evaluation_output *output, int6
         int64_t x = left + (int64_t)i * width;
         if (bin->examples) {
             int64_t bar = (int64_t)(bin->accuracy * (double)height);
-            fill(on, x, height - bar, width - 1, bar, 0.6);
+            fill_rectangle(on, x, height - bar, width - 1, bar, 0.6);
             int64_t at = height - 1 - (int64_t)(bin->confidence * (double)(height - 1));
-            fill(on, x, at, width - 1, 2, 1);
+            fill_rectangle(on, x, at, width - 1, 2, 1);
         }
     }
 }
@@ -310,7 +310,7 @@ static td_status write_png(const td_evaluation *evaluation, FILE *stream, td_err
     if (!on.pixels) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    fill(&on, 0, 0, on.width, on.height, 0);
+    fill_rectangle(&on, 0, 0, on.width, on.height, 0);
     draw_confusion(&on, output, size);
     draw_bins(&on, output, size * count + GAP);
     td_view view = {

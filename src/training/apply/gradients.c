@@ -36,7 +36,7 @@ static void add_item(td_gradients *g, const char *layer, const char *name, const
     g->targets[at] = source;
 }
 
-static void add_layer(td_gradients *g, size_t which) {
+static void add_layer_gradient(td_gradients *g, size_t which) {
     const td_layer_info *layer = td_model_layer(g->saved.model, which);
     td_tensor *output = td_model_output_at(g->saved.model, which);
     if (td_tensor_dtype(output) == TD_FLOAT32) {
@@ -97,7 +97,7 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
     }
     for (size_t i = 0; !status && i < layer_count; i++) {
         if (wanted[i]) {
-            add_layer(g, i);
+            add_layer_gradient(g, i);
         }
     }
     td__free(wanted);
@@ -122,7 +122,8 @@ static td_status back(td_gradients *g, td_error *error) {
     return status;
 }
 
-static td_status run(td_gradients *g, const td_gradients_options *options, td_error *error) {
+static td_status gradients_of_batches(td_gradients *g, const td_gradients_options *options,
+                                      td_error *error) {
     if (!td_batches_next(g->saved.batches, &g->batch)) {
         return td_error_set(error, TD_INVALID, "the data has no examples");
     }
@@ -145,19 +146,9 @@ static td_status run(td_gradients *g, const td_gradients_options *options, td_er
     return status;
 }
 
-static td_status prepare(td_gradients *g, const char *model, const char *data,
-                         const td_gradients_options *options, td_error *error) {
-    td__saved_options opening = {.scaled_labels = true,
-                                 .labels = options->labels,
-                                 .label = options->label,
-                                 .scale = options->scale,
-                                 .layout = options->layout,
-                                 .header = options->header,
-                                 .batch = options->batch > 0 ? options->batch : BATCH,
-                                 .inputs = options->inputs,
-                                 .input_count = options->input_count,
-                                 .output_labels = options->output_labels,
-                                 .output_label_count = options->output_label_count};
+static td_status prepare_gradients(td_gradients *g, const char *model, const char *data,
+                                   const td_gradients_options *options, td_error *error) {
+    td__saved_options opening = TD__SAVED_OPTIONS(options, BATCH, .scaled_labels = true);
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
     bool several = false;
@@ -171,7 +162,7 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
     g->pass.heads = g->saved.heads;
     g->pass.head_count = several ? g->saved.head_count : 0;
     td__tape_limit(g->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    return run(g, options, error);
+    return gradients_of_batches(g, options, error);
 }
 
 /* ---- The object ------------------------------------------------------------------------------ */
@@ -182,7 +173,7 @@ td_gradients *td_gradients_create(const char *model, const char *data,
     td_error reason = {0};
     (void)td__options(&all, sizeof all, options);
     td_gradients *g = td__calloc(1, sizeof *g);
-    td_status status = g ? prepare(g, model, data, &all, &reason)
+    td_status status = g ? prepare_gradients(g, model, data, &all, &reason)
                          : td_error_set(&reason, TD_MEMORY, "out of memory");
     if (status) {
         td_error_set(error, status, "%s", reason.text);

@@ -35,8 +35,8 @@ static void list_names(const td__graph *graph, const int32_t *values, size_t cou
 }
 
 /* Where a value of that name is; -1, with the error set, when it is not there. */
-static ptrdiff_t find(const td__graph *graph, const int32_t *values, size_t count, const char *name,
-                      const char *what, td_error *error) {
+static ptrdiff_t find_graph_value(const td__graph *graph, const int32_t *values, size_t count,
+                                  const char *name, const char *what, td_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (!strcmp(graph->values[values[i]].name, name)) {
             return (ptrdiff_t)i;
@@ -65,7 +65,7 @@ static td_status check_shape(const td__graph_info *info, const td_shape *found, 
 }
 
 /* Whole numbers are only taken from whole numbers. */
-static void convert(const td__array *array, int64_t rows, td_tensor *to) {
+static void convert_array(const td__array *array, int64_t rows, td_tensor *to) {
     td_dtype dtype = td_tensor_dtype(to);
     void *data = td_tensor_data(to);
     for (int64_t row = 0, at = 0; row < rows; row++) {
@@ -107,7 +107,7 @@ static td_status read_input(const td__graph_info *info, const char *path, td_ten
         status = *made ? TD_OK : TD_MEMORY;
     }
     if (!status) {
-        convert(&array, rows, *made);
+        convert_array(&array, rows, *made);
         td__graph_settle(info->type, td_tensor_count(*made), td_tensor_data(*made));
     }
     td__array_release(&array);
@@ -120,8 +120,8 @@ static td_status read_inputs(graph_run *g, size_t count, const td_named_file *fi
     const td__graph *graph = g->graph;
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < count; i++) {
-        ptrdiff_t at =
-            find(graph, graph->inputs, graph->input_count, files[i].name, "input", error);
+        ptrdiff_t at = find_graph_value(graph, graph->inputs, graph->input_count, files[i].name,
+                                        "input", error);
         if (at < 0) {
             return TD_NOT_FOUND;
         }
@@ -211,8 +211,8 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
     const td__graph *graph = g->graph;
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < count; i++) {
-        ptrdiff_t at =
-            find(graph, graph->outputs, graph->output_count, files[i].name, "output", error);
+        ptrdiff_t at = find_graph_value(graph, graph->outputs, graph->output_count, files[i].name,
+                                        "output", error);
         if (at < 0) {
             return TD_NOT_FOUND;
         }
@@ -235,7 +235,7 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static td_status run(graph_run *g, td_error *error) {
+static td_status run_graph(graph_run *g, td_error *error) {
     td__graph_run_begin(g->run);
     for (size_t i = 0; i < g->graph->input_count; i++) {
         td__graph_run_set(g->run, i, g->graph->values[g->graph->inputs[i]].type, g->inputs[i]);
@@ -279,12 +279,12 @@ td_status td_predict_named(const char *model, size_t input_count, const td_named
     td_status status = open_graph(&g, model, memory, &reason);
     status = status ? status : read_inputs(&g, input_count, inputs, &reason);
     for (size_t i = 0; !status && i < output_count; i++) { /* before the work, not after */
-        status = find(g.graph, g.graph->outputs, g.graph->output_count, outputs[i].name, "output",
-                      &reason) < 0
+        status = find_graph_value(g.graph, g.graph->outputs, g.graph->output_count, outputs[i].name,
+                                  "output", &reason) < 0
                      ? TD_NOT_FOUND
                      : TD_OK;
     }
-    status = status ? status : run(&g, &reason);
+    status = status ? status : run_graph(&g, &reason);
     status = status ? status : write_outputs(&g, output_count, outputs, &reason);
     for (size_t i = 0; g.inputs && i < g.graph->input_count; i++) {
         td_tensor_destroy(g.inputs[i]);

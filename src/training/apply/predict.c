@@ -49,7 +49,7 @@ typedef struct predictor {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Every pattern must mean something, and pre-activations that are meant must be kept. */
+/* Every pattern must mean something, and the pre-activations that it matches must be kept. */
 static td_status keep_wanted(predictor *p, const char *record, td_error *error) {
     size_t count;
     char **patterns = td__glob_split(record, &count);
@@ -148,7 +148,7 @@ static td_status list_signals(predictor *p, td_error *error) {
     return TD_OK;
 }
 
-/* Above which output of one unit the second of two classes is meant, and why, where the model does not
+/* Above which output of one unit the second of two classes is predicted, and why, where the model does not
  * say what it was trained for. */
 static void say_threshold(const predictor *p, const td_predict_options *options) {
     if (options->remark && !p->saved.notes.has_loss && has_one_output(p->saved.model) &&
@@ -172,7 +172,7 @@ static td_status make_accuracy(predictor *p, const td_predict_options *options, 
 }
 
 /* What one of the outputs is, as files are to know it. */
-static td__predicted_output describe(const predictor *p, size_t output) {
+static td__predicted_output describe_output(const predictor *p, size_t output) {
     const td_data_info *info = td_dataset_info(p->saved.data);
     td__predicted_output result = {.scores = p->signals.scores};
     if (p->output_count == 1) {
@@ -223,7 +223,7 @@ static td_status open_outputs(predictor *p, const char *to, td_layout layout, td
             .data = p->saved.data, .named = p->named, .keep_files = p->keep_files};
         about.count = together ? p->output_count : 1;
         for (size_t k = 0; k < about.count; k++) {
-            about.outputs[k] = describe(p, together ? k : i);
+            about.outputs[k] = describe_output(p, together ? k : i);
         }
         char *path =
             together ? td__strdup(to) : name_file(to, td__output_layer(p->saved.model, i)->name);
@@ -250,7 +250,8 @@ static td_status open_all_outputs(predictor *p, const td_predict_options *option
     return status;
 }
 
-static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
+static td_status prepare_predictor(predictor *p, const td_predict_options *options,
+                                   td_error *error) {
     td_tape_options inference = {.size = sizeof inference, .inference = true};
     td_status status = td__pass_init(&p->pass, p->saved.model, NULL, &inference, error);
     p->pass.fixed = p->saved.fixed_batch;
@@ -267,8 +268,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static td_status measure(predictor *p, const td_tensor *prediction, const td_batch *batch,
-                         td_error *error) {
+static td_status measure_prediction(predictor *p, const td_tensor *prediction,
+                                    const td_batch *batch, td_error *error) {
     if (!p->accuracy) {
         return TD_OK;
     }
@@ -351,7 +352,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
         status = write_out(p, prediction, batch, error);
     }
     if (!status) {
-        status = measure(p, prediction, batch, error);
+        status = measure_prediction(p, prediction, batch, error);
         p->examples += batch->count;
     }
     if (!status && p->deck) {
@@ -390,7 +391,7 @@ static void describe_prediction(const predictor *p, td_prediction *result) {
     }
 }
 
-static void release(predictor *p) {
+static void release_predictor(predictor *p) {
     td__free(p->undone);
     td__free(p->targets);
     td_metric_destroy(p->accuracy);
@@ -405,23 +406,14 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     td_error reason = {0};
     predictor p = {0};
     (void)td__options(&all, sizeof all, options);
-    td__saved_options opening = {.labels = all.labels,
-                                 .label = all.label,
-                                 .scale = all.scale,
-                                 .layout = all.layout,
-                                 .header = all.header,
-                                 .batch = all.batch > 0 ? all.batch : BATCH,
-                                 .inputs = all.inputs,
-                                 .input_count = all.input_count,
-                                 .output_labels = all.output_labels,
-                                 .output_label_count = all.output_label_count};
+    td__saved_options opening = TD__SAVED_OPTIONS(&all, BATCH, .scaled_labels = false);
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
         status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {
         report_remarks(&p, &all);
-        status = prepare(&p, &all, &reason);
+        status = prepare_predictor(&p, &all, &reason);
     }
     if (!status) {
         td_batches_start(p.saved.batches, 1);
@@ -448,6 +440,6 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         status = closed ? closed : recorded;
         reason = closing;
     }
-    release(&p);
+    release_predictor(&p);
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }

@@ -254,7 +254,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     }
     take_facts(saved);
     if (saved->fixed_batch && saved->fixed_batch != options->batch) {
-        close_data(saved); /* again, so many at a time */
+        close_data(saved); /* again, that many at a time */
         return open_data(saved, path, options, error);
     }
     return TD_OK;

@@ -36,6 +36,17 @@ typedef struct td__saved_options {
     td_header header; /* of a CSV file */
 } td__saved_options;
 
+/* Those that the options of evaluate, gradients and predict have in common. */
+#define TD__SAVED_OPTIONS(options, default_batch, ...)                                             \
+    {                                                                                              \
+        .labels = (options)->labels, .label = (options)->label, .scale = (options)->scale,         \
+        .layout = (options)->layout, .header = (options)->header,                                  \
+        .batch = (options)->batch > 0 ? (options)->batch : (default_batch),                        \
+        .inputs = (options)->inputs, .input_count = (options)->input_count,                        \
+        .output_labels = (options)->output_labels,                                                 \
+        .output_label_count = (options)->output_label_count, __VA_ARGS__                           \
+    }
+
 /* A graph with axes of any size is only made when the data is open (td__saved_open). */
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
 /* data may be NULL where every input has a file of its own. */

@@ -194,7 +194,7 @@ static const td__array *part_of(const td__array *array, int64_t *index) {
     return part;
 }
 
-static const uint8_t *place_of(const td__array *array, int64_t row, int64_t index) {
+static const uint8_t *element_address(const td__array *array, int64_t row, int64_t index) {
     int64_t offset =
         array->offsets ? array->offsets[index] : index * (int64_t)elements[array->element].size;
     return array->data + row * array->row_stride + offset;
@@ -202,12 +202,12 @@ static const uint8_t *place_of(const td__array *array, int64_t row, int64_t inde
 
 double td__array_value(const td__array *array, int64_t row, int64_t index) {
     const td__array *part = part_of(array, &index);
-    return elements[part->element].value(place_of(part, row, index), part->swap);
+    return elements[part->element].value(element_address(part, row, index), part->swap);
 }
 
 int64_t td__array_integer(const td__array *array, int64_t row, int64_t index) {
     const td__array *part = part_of(array, &index);
-    return elements[part->element].integer(place_of(part, row, index), part->swap);
+    return elements[part->element].integer(element_address(part, row, index), part->swap);
 }
 
 const float *td__array_floats(const td__array *array) {

@@ -80,7 +80,7 @@ td_status td__augment_check(const td_augment *a, const td_shape *input, const td
     if (moves(a) && label->rank >= 2) {
         return td_error_set(error, TD_INVALID,
                             "augment: labels of shape %s would not move with their images; only "
-                            "brightness and contrast can be had",
+                            "brightness and contrast are available",
                             td_shape_text(label, text));
     }
     if (a->crop > input->dims[0] || a->crop > input->dims[1]) {
@@ -125,8 +125,8 @@ static void sample(const float *from, int64_t height, int64_t width, int64_t cha
     }
 }
 
-static void move(const change *c, td_fill fill, const float *from, int64_t height, int64_t width,
-                 int64_t channels, float *to) {
+static void move_image(const change *c, td_fill fill, const float *from, int64_t height,
+                       int64_t width, int64_t channels, float *to) {
     double middle_y = (double)(height - 1) / 2, middle_x = (double)(width - 1) / 2;
     double cosine = cos(c->angle) / c->zoom, sine = sin(c->angle) / c->zoom;
     for (int64_t y = 0; y < height; y++) {
@@ -163,7 +163,7 @@ void td__augment_image(const td_augment *a, uint64_t seed, uint64_t epoch, int64
                     TD__STREAM_AUGMENT + (uint64_t)row);
     change c = draw(a, &random, shape);
     if (moves(a)) {
-        move(&c, a->fill, from, height, width, channels, to);
+        move_image(&c, a->fill, from, height, width, channels, to);
     } else {
         memcpy(to, from, (size_t)(height * width * channels) * sizeof *to);
     }

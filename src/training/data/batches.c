@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { AHEAD = 4 }; /* rows in random order are fetched so many rows before they are needed */
+enum { AHEAD = 4 }; /* rows in random order are fetched this many rows before they are needed */
 
 struct td_batches {
     const td_dataset *dataset;
@@ -136,7 +136,7 @@ static td_shape with_count(const td_shape *shape, int64_t count) {
 }
 
 /* Where the batch lies in the data set already; NULL when it must be gathered. Rows of a part that
- * is not shuffled ascend, so the first and the last tell whether there are gaps. */
+ * is not shuffled ascend, so the first and the last show whether there are gaps. */
 static const float *inputs_in_place(const td_batches *b, int64_t count) {
     if (b->order || b->rows[count - 1] - b->rows[0] != count - 1) {
         return NULL;

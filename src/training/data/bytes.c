@@ -35,10 +35,11 @@ static td_status open_regular(const char *path, int *descriptor, struct stat *st
 }
 
 /* Reads what is left of it into memory; TD_RANGE when that is more than maximum bytes. */
-static td_status load(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
+static td_status load_stream(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
     uint8_t *data = NULL;
     size_t size = 0, capacity = 0;
-    size_t max = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    size_t max =
+        (size_t)maximum + 1; /* distinguishes a file of just the maximum from a larger one */
     td_status status = TD_OK;
     while (!status) {
         size_t wanted = size + (1 << 20) < max ? size + (1 << 20) : max, got = 0;
@@ -79,7 +80,7 @@ td_status td__input_bytes(td__input *input, td__bytes *bytes, int64_t maximum, t
     if (!status && bytes->size >= 2 && bytes->data[0] == 0x1F && bytes->data[1] == 0x8B) {
         td__bytes_release(bytes);
         status = td__input_rewind(input, error);
-        status = status ? status : load(input, bytes, maximum, error);
+        status = status ? status : load_stream(input, bytes, maximum, error);
     }
     return status;
 }

@@ -91,7 +91,7 @@ static char *key_of(const td__request *request) {
     return key.data;
 }
 
-static char *join(const char *a, const char *b) {
+static char *join_texts(const char *a, const char *b) {
     growing joined = {0};
     if (!append(&joined, a, strlen(a)) || !append(&joined, b, strlen(b))) {
         td__free(joined.data);
@@ -113,7 +113,7 @@ static bool choose_folder(const char *wanted, char **folder) {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *value = getenv(places[i].variable);
         if (value && *value) {
-            *folder = join(value, places[i].below);
+            *folder = join_texts(value, places[i].below);
             return *folder != NULL;
         }
     }
@@ -155,7 +155,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
         char name[32];
         snprintf(name, sizeof name, "/%016llx.csv-cache",
                  (unsigned long long)td__hash_text(made.key));
-        made.path = join(made.folder, name);
+        made.path = join_texts(made.folder, name);
         done = made.path != NULL;
     }
     if (!done) {

@@ -17,7 +17,7 @@ typedef struct td__cache {
     int64_t source_size, source_seconds, source_nanoseconds;
 } td__cache;
 
-/* A file without a name in the cache folder (wanted, or the standard one when NULL), gone when it is
+/* A file without a name in the cache folder (wanted, or the default one when NULL), gone when it is
  * closed; -1 on failure. */
 int td__cache_temporary(const char *wanted, td_error *error);
 

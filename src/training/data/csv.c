@@ -169,7 +169,7 @@ bool td__csv_is_number(const td__csv_cell *cell, float *value) {
 }
 
 /* "digits.csv line 3 (row 2), column 'age'" */
-static const char *place(const td__csv *csv, int64_t column, char *text, size_t size) {
+static const char *name_cell(const td__csv *csv, int64_t column, char *text, size_t size) {
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)column);
     snprintf(text, size, "%s line %lld (row %lld), column '%.100s'", csv->path,
@@ -191,7 +191,7 @@ bool td__csv_is_missing(const char *text) {
 static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_cell *cell) {
     char where[512], text[64];
     bool whole = td__csv_text(cell, text, sizeof text);
-    place(csv, column, where, sizeof where);
+    name_cell(csv, column, where, sizeof where);
     float value;
     if (td__csv_is_number(cell, &value)) {
         return td__csv_fail(csv, TD_RANGE, "%s: '%s' is not a finite float32", where, text);
@@ -262,18 +262,18 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
         return td__csv_fail(csv, TD_FORMAT,
                             "%s: a class name was expected, as in the first row, found the number "
                             "'%s'",
-                            place(csv, column, where, sizeof where), text);
+                            name_cell(csv, column, where, sizeof where), text);
     }
     if (!whole) {
         return td__csv_fail(csv, TD_RANGE, "%s: a class name of more than %d bytes",
-                            place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            name_cell(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
     }
     int64_t number = td__names_add(&csv->classes, text);
     if (number < 0) {
         bool full = csv->classes.count == TD__NAMES_MAXIMUM;
         return td__csv_fail(csv, full ? TD_RANGE : TD_MEMORY,
                             full ? "%s: more than %d different classes" : "%s: no memory",
-                            place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+                            name_cell(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
     }
     *value = (float)number;
     return TD__CSV_RECORD;
@@ -284,7 +284,7 @@ static td__csv_outcome unknown_category(td__csv *csv, int64_t column, const char
     char where[512];
     return td__csv_fail(csv, TD_FORMAT,
                         "%s: '%.60s' is none of the %zu categories of training ('%.60s', …)",
-                        place(csv, column, where, sizeof where), text, known->count,
+                        name_cell(csv, column, where, sizeof where), text, known->count,
                         known->count ? known->items[0] : "");
 }
 
@@ -301,13 +301,13 @@ static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float
     bool missing = is_missing_cell(csv, &cell);
     if (!td__csv_name(&cell, text, sizeof text)) {
         return td__csv_fail(csv, TD_RANGE, "%s: a category of more than %d bytes",
-                            place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            name_cell(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
     }
     if (csv->survey) {
         bool room = missing || td__names_add(known, text) >= 0;
         return room ? TD__CSV_RECORD
                     : td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d categories",
-                                   place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+                                   name_cell(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
     }
     int64_t number = missing ? -1 : td__names_find(known, text);
     for (size_t i = 0; i < known->count; i++) {

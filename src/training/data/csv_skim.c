@@ -16,7 +16,7 @@ static inline int64_t count_in(const char *p, size_t size, char c) {
     return count;
 }
 
-/* Behind the so many-th separator from p on, or end when there are fewer; found receives how many. */
+/* Behind `cells` separators from p on, or end when there are fewer; found receives how many. */
 static char *skip_cells(char *p, const char *end, char separator, int64_t cells, int64_t *found) {
     int64_t left = cells;
     while (end - p >= CHUNK) {

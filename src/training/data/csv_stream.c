@@ -24,7 +24,7 @@ typedef struct streaming {
     int64_t rows;
 } streaming;
 
-static void release(void *user) {
+static void release_csv(void *user) {
     streaming *s = user;
     for (int i = 0; i < TD__SUPPLY_MAKERS; i++) {
         td__csv_release(&s->parsers[i]);
@@ -39,7 +39,7 @@ static void release(void *user) {
 }
 
 /* A block's text; false when memory is exhausted. */
-static bool make_room(td__csv *csv, size_t size) {
+static bool make_csv_room(td__csv *csv, size_t size) {
     if (size > csv->capacity) {
         char *buffer = td__realloc(csv->buffer, size + TD__CSV_PADDING, 1);
         if (!buffer) {
@@ -57,7 +57,7 @@ static td_status parse_block(void *user, int maker, int64_t block, uint8_t *to, 
     int64_t from = s->index.offsets[block], first = block * s->index.rows_in_block;
     size_t size = (size_t)(s->index.offsets[block + 1] - from);
     size_t row_size = (size_t)csv->input_count * sizeof(float);
-    if (!make_room(csv, size)) {
+    if (!make_csv_room(csv, size)) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", csv->path);
     }
     td_status status = td__input_read_at(s->input, csv->buffer, size, from, error);
@@ -92,17 +92,17 @@ static td_status explain(void *user, td_status found, td_error *error) {
                                  s->whole.path);
 }
 
-static td_status publish(void *user, td_error *error) {
+static td_status publish_block(void *user, td_error *error) {
     streaming *s = user;
     td_status status = td__input_unchanged(s->input, error);
     return status ? status : td__cache_publish(&s->cache, &s->store, &s->seal, error);
 }
 
 static const td__supply_class parsing = {
-    .make = parse_block, .explain = explain, .finish = publish, .release = release};
+    .make = parse_block, .explain = explain, .finish = publish_block, .release = release_csv};
 
 /* A parser at the first row of the file, whose header it has read. */
-static bool start(td__csv *csv, const td__csv *like, td__input **input, td_error *ignored) {
+static bool start_stream(td__csv *csv, const td__csv *like, td__input **input, td_error *ignored) {
     *csv = *like;
     csv->error = ignored;
     return !td__input_open(input, td__input_path(like->input), ignored) &&
@@ -115,7 +115,7 @@ static bool start_parsers(streaming *s, const td__csv *like, td_error *ignored) 
     for (int i = 0; good && i < TD__SUPPLY_MAKERS; i++) {
         td__csv *csv = &s->parsers[i];
         td__input *input = NULL;
-        good = start(csv, like, &input, ignored);
+        good = start_stream(csv, like, &input, ignored);
         td__input_close(input);
         csv->input = NULL;
         csv->options = &s->options;
@@ -135,7 +135,7 @@ static bool skim(streaming *s, const td__csv *like, int64_t few, td__csv *skimme
     td__input *input = NULL;
     int64_t values;
     td__row_store_init(&s->store, s->cache.folder);
-    bool good = start(skimmed, like, &input, ignored) && td__input_is_plain(input) &&
+    bool good = start_stream(skimmed, like, &input, ignored) && td__input_is_plain(input) &&
                 !td__row_store_open(&s->store, ignored);
     if (good) {
         int64_t fit = BLOCK_FLOATS / skimmed->input_count;
@@ -179,7 +179,7 @@ static streaming *open_stream(td__table *table, const td__csv *like, td__cache *
     }
     s->options = *like->options;
     s->cache = *cache;
-    bool good = start(&s->whole, like, &s->input, &ignored) &&
+    bool good = start_stream(&s->whole, like, &s->input, &ignored) &&
                 skim(s, like, few, &skimmed, &ignored) && start_parsers(s, like, &ignored);
     s->whole.options = &s->options;
     s->whole.error = NULL;
@@ -191,7 +191,7 @@ static streaming *open_stream(td__table *table, const td__csv *like, td__cache *
     td__csv_release(&skimmed);
     if (!good) {
         s->cache = (td__cache){0};
-        release(s);
+        release_csv(s);
         td__table_release(table);
         return NULL;
     }

@@ -90,7 +90,7 @@ td_status td__reader_choose(const char *path, td__reader **reader, td_error *err
     return status;
 }
 
-/* What is meant for one array, or one label, is not guessed at where there are several. */
+/* An option for one array, or one label, is not applied by guess where there are several. */
 static td_status check_pieces(const td_data_options *o, td_error *error) {
     const char *beside = NULL;
     if (o->input_pieces.count) {
@@ -337,7 +337,8 @@ static td_status keep_paths(td_dataset *dataset, const td_data_options *options,
     return TD_OK;
 }
 
-static td_status prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
+static td_status prepare_tables(td_dataset *dataset, const td_data_options *options,
+                                td_error *error) {
     td_status status = keep_paths(dataset, options, error);
     if (!status) {
         status = read_tables(dataset, options, error);
@@ -405,7 +406,7 @@ td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
     dataset->in_order = all.in_order;
     dataset->augment = all.augment;
     dataset->info.batch = all.batch;
-    if (prepare(dataset, &all, error)) {
+    if (prepare_tables(dataset, &all, error)) {
         td_dataset_close(dataset);
         return NULL;
     }

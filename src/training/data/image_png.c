@@ -63,7 +63,7 @@ static void read_bytes(png_structp png, png_bytep to, size_t size) {
     d->left -= size;
 }
 
-static void fail(png_structp png, png_const_charp reason) {
+static void fail_png(png_structp png, png_const_charp reason) {
     decoder *d = png_get_error_ptr(png);
     snprintf(d->reason, sizeof d->reason, "damaged PNG image: %s", reason);
     d->status = TD_FORMAT;
@@ -86,7 +86,8 @@ static uint8_t luma(const uint8_t *rgb) {
 }
 
 /* From one to four channels to one to four: grey or colour, and with an even number transparency. */
-static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *to, int64_t wanted) {
+static void convert_channels(const uint8_t *from, int channels, int64_t count, uint8_t *to,
+                             int64_t wanted) {
     bool colour = channels >= 3;
     for (int64_t i = 0; i < count; i++, from += channels, to += wanted) {
         if (channels == wanted) {
@@ -107,8 +108,8 @@ static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *t
 }
 
 static void put_row(decoder *d, const td__image_size *size, int64_t y, const uint8_t *row) {
-    convert(row, d->channels, size->width, d->to + y * size->width * size->channels,
-            size->channels);
+    convert_channels(row, d->channels, size->width, d->to + y * size->width * size->channels,
+                     size->channels);
 }
 
 /* Rows are complete only when the whole image has been read. */
@@ -128,7 +129,7 @@ static bool read_interlaced(decoder *d, const td__image_size *size) {
     return true;
 }
 
-static bool read_rows(decoder *d, const td__image_size *size) {
+static bool read_png_rows(decoder *d, const td__image_size *size) {
     d->pixels = td__calloc(1, d->row_size);
     if (!d->pixels) {
         return no_memory(d);
@@ -145,7 +146,7 @@ static bool decode(decoder *d, const td__image_size *size) {
     if (setjmp(d->failure)) {
         return false;
     }
-    d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, fail, ignore_warning);
+    d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, fail_png, ignore_warning);
     d->info = d->png ? png_create_info_struct(d->png) : NULL;
     if (!d->info) {
         return no_memory(d);
@@ -168,7 +169,7 @@ static bool decode(decoder *d, const td__image_size *size) {
     if (d->channels < 1 || d->channels > 4) {
         png_error(d->png, "neither grey nor RGB");
     }
-    bool read = interlaced ? read_interlaced(d, size) : read_rows(d, size);
+    bool read = interlaced ? read_interlaced(d, size) : read_png_rows(d, size);
     if (read) {
         png_read_end(d->png, NULL);
     }

@@ -4,6 +4,7 @@
  * when they are many, and become floats a batch at a time. Large folders are decoded while they are
  * in use already. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/cache.h"
 #include "data/image.h"
 #include "data/table.h"
@@ -70,10 +71,6 @@ static bool is_folder(const char *path) {
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool add_path(list *l, const char *folder, const char *name, bool (*wanted)(const char *)) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = td__calloc(size, 1);
@@ -116,7 +113,7 @@ static td_status list_folder(list *l, const char *folder, bool (*wanted)(const c
                             FILES_MAXIMUM);
     }
     if (l->count > first) {
-        qsort(l->items + first, l->count - first, sizeof *l->items, by_name);
+        qsort(l->items + first, l->count - first, sizeof *l->items, td__compare_texts);
     }
     return TD_OK;
 }
@@ -209,7 +206,7 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
     return status;
 }
 
-static td_status describe(const char *path, td__image_size *size, td_error *error) {
+static td_status read_image_size(const char *path, td__image_size *size, td_error *error) {
     td__bytes bytes = {0};
     td_status status = td__bytes_map(&bytes, path, error);
     status = status ? status : td__image_describe(&bytes, path, size, error);
@@ -227,7 +224,7 @@ static td_status report_alpha(const folder *f, td__table *table, td__image_size 
     for (size_t i = 0; i < some; i++) {
         td__image_size one = {0};
         const char *path = f->images.items[i * all / some];
-        if (!describe(path, &one, NULL) && one.alpha) {
+        if (!read_image_size(path, &one, NULL) && one.alpha) {
             first = found++ ? first : path;
         }
     }
@@ -248,7 +245,7 @@ static td_status report_alpha(const folder *f, td__table *table, td__image_size 
  * without transparency. */
 static td_status choose_size(const folder *f, td__table *table, const td_data_options *options,
                              td__image_size *size, td_error *error) {
-    td_status status = describe(f->images.items[0], size, error);
+    td_status status = read_image_size(f->images.items[0], size, error);
     if (status || options->input.rank != 3) {
         return status ? status : report_alpha(f, table, size, error);
     }
@@ -369,9 +366,9 @@ static td_status make_decoder(decoder **made, const td__table *table, const td__
     return TD_OK;
 }
 
-/* Room for so many bytes, to be filled: memory while they are few, else a mapped file. */
-static td_status make_room(td__bytes *bytes, int *file, size_t size, const td_data_options *options,
-                           td_error *error) {
+/* Room for `size` bytes, to be filled: memory while they are few, else a mapped file. */
+static td_status make_pixel_room(td__bytes *bytes, int *file, size_t size,
+                                 const td_data_options *options, td_error *error) {
     size_t few = (size_t)options->memory < MEMORY ? (size_t)options->memory : MEMORY;
     if (size <= few) {
         *bytes = (td__bytes){.data = td__realloc(NULL, size, 1), .size = size};
@@ -406,7 +403,8 @@ static td_status decode_all(td__table *table, const td__image_size *size,
     if (status) {
         return status;
     }
-    status = make_room(&table->bytes[0], &d->file, (size_t)(one * table->rows), options, error);
+    status =
+        make_pixel_room(&table->bytes[0], &d->file, (size_t)(one * table->rows), options, error);
     if (status) {
         release_decoder(d);
         return status;

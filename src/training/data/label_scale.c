@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Two passes in double: the mean, then the mean of squared distances. */
-static td_status measure(td_dataset *dataset, int64_t count, td_error *error) {
+static td_status measure_labels(td_dataset *dataset, int64_t count, td_error *error) {
     const td__part *part = &dataset->parts[TD_TRAINING];
     const td__array *label = &dataset->tables[part->table].label;
     for (int64_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ td_status td__label_scale_prepare(td_dataset *dataset, const td_data_options *op
     dataset->info.label_deviation = dataset->label_deviation;
     dataset->info.label_normal_count = count;
     if (!options->label_mean) {
-        return measure(dataset, count, error);
+        return measure_labels(dataset, count, error);
     }
     memcpy(dataset->label_mean, options->label_mean, (size_t)count * sizeof(float));
     memcpy(dataset->label_deviation, options->label_deviation, (size_t)count * sizeof(float));

@@ -1,5 +1,6 @@
 /* What a data set's labels are: class numbers, values, or one-hot rows. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/dataset.h"
 
 #include <math.h>
@@ -30,10 +31,6 @@ static td_label_kind guess(const td__table *table, bool dropped) {
     return TD_LABEL_CLASS;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The class names of the data set: those given, else the training table's, sorted. */
 static td_status take_names(td_dataset *dataset, const td_data_options *options, td_error *error) {
     const td__names *found = &dataset->tables[0].classes;
@@ -50,7 +47,7 @@ static td_status take_names(td_dataset *dataset, const td_data_options *options,
         return td_error_set(error, TD_MEMORY, "no memory for %zu classes", count);
     }
     if (!given) {
-        qsort(dataset->class_names, count, sizeof *dataset->class_names, by_name);
+        qsort(dataset->class_names, count, sizeof *dataset->class_names, td__compare_texts);
     }
     dataset->info.class_names = (const char *const *)dataset->class_names;
     return TD_OK;

@@ -21,7 +21,7 @@ static td_shape last_of(td_shape first) {
 }
 
 /* -1 in takes is any size. */
-static bool fits(const td_shape *found, const td_shape *takes) {
+static bool shape_fits(const td_shape *found, const td_shape *takes) {
     bool same = found->rank == takes->rank;
     for (int32_t i = 0; same && i < found->rank; i++) {
         same = takes->dims[i] < 0 || takes->dims[i] == found->dims[i];
@@ -34,7 +34,8 @@ static bool moves(const td_shape *first, int64_t count) {
     return first->dims[0] > 1 && count > first->dims[0];
 }
 
-static td_status move(td__table *table, const td_shape *first, const char *path, td_error *error) {
+static td_status move_axes(td__table *table, const td_shape *first, const char *path,
+                           td_error *error) {
     td__array *array = &table->input;
     int64_t channels = first->dims[0], pixels = array->count / channels;
     if (moves(first, array->count)) {
@@ -65,7 +66,7 @@ static td_status remark(td__table *table, const char *path, const td_shape *shap
                : TD_OK;
 }
 
-/* What is said of channels is not dropped where there are none. */
+/* An option about channels is not ignored where there are none. */
 static td_status no_channels(const td__array *input, const char *path, td_error *error) {
     return td_error_set(error, TD_INVALID,
                         "`layout` says where examples have their channels, and an example in %s is "
@@ -97,12 +98,12 @@ static bool shape_rows(const td_shape *found, const td_shape *takes, int64_t cou
 }
 
 /* A model's file has the channels first: so has the data, unless it only fits with them last. */
-static td_status fit(td__table *table, const td_data_options *options, const char *path,
-                     td_error *error) {
+static td_status fit_table(td__table *table, const td_data_options *options, const char *path,
+                           td_error *error) {
     const td_shape *takes = &options->takes;
     td_shape found, wanted = first_of(*takes);
     bool rows = shape_rows(&table->input.shape, takes, table->input.count, &found);
-    bool first = fits(&found, &wanted), last = !rows && fits(&found, takes);
+    bool first = shape_fits(&found, &wanted), last = !rows && shape_fits(&found, takes);
     td_status status = TD_OK;
     if (found.rank != takes->rank) {
         return TD_OK; /* no channels to move, or reported elsewhere */
@@ -120,7 +121,7 @@ static td_status fit(td__table *table, const td_data_options *options, const cha
         status = remark(table, path, &found, "the channels last; the model's file has them first",
                         error);
     }
-    return status || !first ? status : move(table, &found, path, error);
+    return status || !first ? status : move_axes(table, &found, path, error);
 }
 
 td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
@@ -133,10 +134,10 @@ td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options
             continue;
         }
         if (options->layout == TD_LAYOUT_FIRST_IF_FITS) {
-            status = options->takes.rank > 1 ? fit(table, options, paths[t], error) : TD_OK;
+            status = options->takes.rank > 1 ? fit_table(table, options, paths[t], error) : TD_OK;
         } else if (options->layout == TD_LAYOUT_CHANNELS_FIRST) {
             (void)shape_rows(&table->input.shape, &options->takes, table->input.count, &shape);
-            status = shape.rank > 1 ? move(table, &shape, paths[t], error)
+            status = shape.rank > 1 ? move_axes(table, &shape, paths[t], error)
                                     : no_channels(&table->input, paths[t], error);
         } else if (shape.rank < 2 && options->input.rank < 2 && options->takes.rank < 2) {
             status = no_channels(&table->input, paths[t], error);

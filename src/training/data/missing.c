@@ -94,7 +94,7 @@ static void add_found(void *user, int64_t n, float *row) {
 }
 
 /* The mean of the values that are there; sums in double. */
-static td_status measure(td_dataset *dataset, td_error *error) {
+static td_status measure_missing(td_dataset *dataset, td_error *error) {
     int64_t count = dataset->tables[0].input.count;
     double *sums = td__calloc((size_t)count, sizeof *sums);
     int64_t *found = td__calloc((size_t)count, sizeof *found);
@@ -130,7 +130,7 @@ td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, 
     dataset->info.fill = dataset->fill;
     dataset->info.fill_count = count;
     if (!options->fill && options->missing == TD_MISSING_MEAN) {
-        return measure(dataset, error);
+        return measure_missing(dataset, error);
     }
     if (options->fill && options->fill_count != count) {
         return td_error_set(error, TD_BAD_SHAPE,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static void fill(const td_dataset *dataset, float *restrict values, int64_t count) {
+static void fill_missing(const td_dataset *dataset, float *restrict values, int64_t count) {
     const float *with = dataset->fill;
     for (int64_t i = 0; with && i < count; i++) {
         values[i] = isnan(values[i]) ? with[i] : values[i];
@@ -13,7 +13,7 @@ static void fill(const td_dataset *dataset, float *restrict values, int64_t coun
 }
 
 static void change(const td_dataset *dataset, float *restrict values, int64_t count) {
-    fill(dataset, values, count);
+    fill_missing(dataset, values, count);
     if (dataset->mean) {
         const float *mean = dataset->mean, *deviation = dataset->deviation;
         for (int64_t i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static void add_moments(void *user, int64_t n, float *row) {
     const moments *m = user;
     int64_t count = m->dataset->tables[0].input.count;
     double weight = 1 / (double)(n + 1);
-    fill(m->dataset, row, count);
+    fill_missing(m->dataset, row, count);
     for (int64_t i = 0; i < count; i++) {
         double difference = (double)row[i] - m->mean[i];
         m->mean[i] += difference * weight;
@@ -104,7 +104,7 @@ static void pool_steps(const td_dataset *dataset, double *mean, double *squares)
     }
 }
 
-static td_status measure(td_dataset *dataset, td_error *error) {
+static td_status measure_columns(td_dataset *dataset, td_error *error) {
     const td__part *part = &dataset->parts[TD_TRAINING];
     int64_t count = dataset->tables[0].input.count;
     double *mean = td__calloc((size_t)count, sizeof *mean);
@@ -162,8 +162,8 @@ td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *opti
             return td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
                                 (long long)count);
         }
-        td_status status =
-            options->mean ? take_given(dataset, options, count, error) : measure(dataset, error);
+        td_status status = options->mean ? take_given(dataset, options, count, error)
+                                         : measure_columns(dataset, error);
         if (status) {
             return status;
         }

@@ -125,12 +125,12 @@ static const struct {
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 
-static size_t size_of(const json_t *list) {
+static size_t list_size(const json_t *list) {
     return json_is_array(list) ? json_array_size(list) : 0;
 }
 
 static bool read_texts(const json_t *list, td_names *names, const char ***next) {
-    *names = (td_names){*next, size_of(list)};
+    *names = (td_names){*next, list_size(list)};
     for (size_t i = 0; i < names->count; i++) {
         const char *text = json_string_value(json_array_get(list, i));
         if (!text) {
@@ -142,8 +142,8 @@ static bool read_texts(const json_t *list, td_names *names, const char ***next) 
 }
 
 static bool read_floats(const json_t *list, float **values) {
-    *values = td__calloc(size_of(list) + 1, sizeof **values);
-    for (size_t i = 0; *values && i < size_of(list); i++) {
+    *values = td__calloc(list_size(list) + 1, sizeof **values);
+    for (size_t i = 0; *values && i < list_size(list); i++) {
         if (!json_is_number(json_array_get(list, i))) {
             return false;
         }
@@ -157,8 +157,8 @@ static bool read_scale(const json_t *object, const char *mean_key, const char *d
                        float **mean, float **deviation, int64_t *count) {
     const json_t *means = json_object_get(object, mean_key);
     const json_t *deviations = json_object_get(object, deviation_key);
-    *count = (int64_t)size_of(means);
-    if (size_of(means) != size_of(deviations) || size_of(means) >= MAX_ITEMS) {
+    *count = (int64_t)list_size(means);
+    if (list_size(means) != list_size(deviations) || list_size(means) >= MAX_ITEMS) {
         return false;
     }
     return *count == 0 || (read_floats(means, mean) && read_floats(deviations, deviation));
@@ -170,11 +170,11 @@ static bool read_missing(td__data_notes *notes, const json_t *object) {
     int kind = 0;
     while (word && ++kind < MISSING && strcmp(word, missing[kind]) != 0) {
     }
-    if (kind == MISSING || size_of(values) >= MAX_ITEMS) {
+    if (kind == MISSING || list_size(values) >= MAX_ITEMS) {
         return false;
     }
     notes->missing = (td_missing)kind;
-    notes->fill_count = (int64_t)size_of(values);
+    notes->fill_count = (int64_t)list_size(values);
     return notes->fill_count == 0 || read_floats(values, &notes->fill);
 }
 
@@ -184,7 +184,7 @@ static bool read_window(td__data_notes *notes, const json_t *list) {
     for (size_t i = 0; list && i < 3; i++) {
         *numbers[i] = json_integer_value(json_array_get(list, i));
     }
-    return !list || (size_of(list) == 3 && notes->window.length > 0);
+    return !list || (list_size(list) == 3 && notes->window.length > 0);
 }
 
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
@@ -194,9 +194,9 @@ static size_t count_pieces(const json_t *object, size_t *pieces) {
     size_t texts = 0;
     for (int k = 0; k < 2; k++) {
         const json_t *list = json_object_get(object, piece_lists[k]);
-        *pieces += size_of(list);
-        for (size_t i = 0; i < size_of(list); i++) {
-            texts += size_of(json_object_get(json_array_get(list, i), "from"));
+        *pieces += list_size(list);
+        for (size_t i = 0; i < list_size(list); i++) {
+            texts += list_size(json_object_get(json_array_get(list, i), "from"));
         }
     }
     return texts;
@@ -208,8 +208,8 @@ static bool read_pieces(td__data_notes *notes, const json_t *object, const char 
     bool good = piece != NULL;
     for (int k = 0; k < 2; k++) {
         const json_t *list = json_object_get(object, piece_lists[k]);
-        *to[k] = (td_pieces){piece, size_of(list)};
-        for (size_t i = 0; good && i < size_of(list); i++, piece++) {
+        *to[k] = (td_pieces){piece, list_size(list)};
+        for (size_t i = 0; good && i < list_size(list); i++, piece++) {
             const json_t *one = json_array_get(list, i);
             piece->name = json_string_value(json_object_get(one, "name"));
             good = piece->name && read_texts(json_object_get(one, "from"), &piece->from, next);
@@ -222,7 +222,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     *notes = (td__data_notes){0};
     size_t pieces = 0, count = count_pieces(object, &pieces);
     for (int k = 0; k < LISTS; k++) {
-        count += size_of(json_object_get(object, lists[k].key));
+        count += list_size(json_object_get(object, lists[k].key));
     }
     notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
     notes->pieces = pieces < MAX_ITEMS ? td__calloc(pieces + 1, sizeof *notes->pieces) : NULL;

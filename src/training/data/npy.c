@@ -46,8 +46,8 @@ static td_status read_header(const td__bytes *bytes, const char *what, header *h
     return status ? status : find_type(h, what, error);
 }
 
-static td_status describe(td__array *array, int64_t *rows, const td__bytes *bytes, const header *h,
-                          const char *what, td_error *error) {
+static td_status describe_array(td__array *array, int64_t *rows, const td__bytes *bytes,
+                                const header *h, const char *what, td_error *error) {
     const td__npy_array *a = &h->array;
     return td__array_describe(array, rows, bytes->data + a->start, bytes->size - a->start,
                               h->element, h->swap, a->fortran, &a->shape, what, error);
@@ -57,7 +57,7 @@ td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
                         td_error *error) {
     header h;
     td_status status = read_header(bytes, what, &h, error);
-    return status ? status : describe(array, rows, bytes, &h, what, error);
+    return status ? status : describe_array(array, rows, bytes, &h, what, error);
 }
 
 td_status td__npy_parse_whole(td__array *array, int64_t *rows, td_shape *shape,
@@ -78,7 +78,7 @@ td_status td__npy_parse_whole(td__array *array, int64_t *rows, td_shape *shape,
         return TD_OK;
     }
     h.array.shape = h.array.shape.rank ? h.array.shape : TD_SHAPE(1);
-    return describe(array, rows, bytes, &h, what, error);
+    return describe_array(array, rows, bytes, &h, what, error);
 }
 
 td_status td__table_take_label(td__table *table, td__array label, int64_t rows, const char *path,

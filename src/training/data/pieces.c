@@ -19,8 +19,8 @@ static td_status no_memory(const char *what, td_error *error) {
 }
 
 /* Adds one behind those that are there; pieces has room. */
-static td_status add(td__pieces *pieces, const char *name, const td_shape *shape, int64_t count,
-                     td_error *error) {
+static td_status add_piece(td__pieces *pieces, const char *name, const td_shape *shape,
+                           int64_t count, td_error *error) {
     const td_data_piece *last = pieces->count ? &pieces->items[pieces->count - 1] : NULL;
     char *copy = td__strdup(name);
     if (!copy) {
@@ -57,7 +57,7 @@ static td_status keep_columns(td__pieces *kept, const td_pieces *pieces, td_erro
     td_status status = kept->items ? TD_OK : no_memory("columns", error);
     for (size_t i = 0; !status && i < pieces->count; i++) {
         int64_t count = (int64_t)pieces->items[i].from.count;
-        status = add(kept, pieces->items[i].name, &TD_SHAPE(count), count, error);
+        status = add_piece(kept, pieces->items[i].name, &TD_SHAPE(count), count, error);
     }
     return status;
 }
@@ -134,9 +134,9 @@ static td_status load_piece(td__table *table, const td__request *request, const 
 }
 
 /* Puts the arrays of pieces together: array, with as many rows as the table has, if it has any. */
-static td_status join(td__table *table, const td__request *request, const td__input *npz,
-                      const td_pieces *pieces, td__array *array, td__pieces *kept,
-                      td_error *error) {
+static td_status join_pieces(td__table *table, const td__request *request, const td__input *npz,
+                             const td_pieces *pieces, td__array *array, td__pieces *kept,
+                             td_error *error) {
     kept->items = td__calloc(pieces->count, sizeof *kept->items);
     array->parts = td__calloc(pieces->count, sizeof *array->parts);
     td_status status = kept->items && array->parts ? TD_OK : no_memory("arrays", error);
@@ -161,7 +161,7 @@ static td_status join(td__table *table, const td__request *request, const td__in
         }
         array->count += part->count;
         same = same && part->element == array->parts[0].element;
-        status = status ? status : add(kept, piece->name, &part->shape, part->count, error);
+        status = status ? status : add_piece(kept, piece->name, &part->shape, part->count, error);
     }
     if (!status) {
         array->data = array->parts[0].data;
@@ -211,15 +211,15 @@ static td_status read_arrays(td__table *table, td__reader *reader, const td__req
     if (!table->more_bytes) {
         return no_memory("arrays", error);
     }
-    td_status status = inputs->count ? join(table, request, npz, inputs, &table->input,
-                                            &table->input_pieces, error)
+    td_status status = inputs->count ? join_pieces(table, request, npz, inputs, &table->input,
+                                                   &table->input_pieces, error)
                                      : read_input(table, reader, request, error);
     if (status) {
         return status;
     }
-    return labels->count
-               ? join(table, request, npz, labels, &table->label, &table->label_pieces, error)
-               : read_label(table, request, npz, error);
+    return labels->count ? join_pieces(table, request, npz, labels, &table->label,
+                                       &table->label_pieces, error)
+                         : read_label(table, request, npz, error);
 }
 
 static td_status read_opened(td__table *table, td__reader *reader, const td__request *request,

@@ -85,7 +85,7 @@ static td__csv_outcome read_record(td__csv *csv, td__profile *profile, size_t *k
     return TD__CSV_RECORD;
 }
 
-static td_status read_rows(td__csv *csv, td__profile *profile) {
+static td_status read_profile_rows(td__csv *csv, td__profile *profile) {
     size_t kept = 0;
     for (;;) {
         td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
@@ -118,7 +118,7 @@ static td_status read_profile(td__profile *profile, td__input *input, const char
     td__csv csv = {.options = options, .input = input, .error = error, .survey = true};
     td_status status = td__csv_start(&csv);
     status = status ? status : name_columns(&csv, profile, error);
-    status = status ? status : read_rows(&csv, profile);
+    status = status ? status : read_profile_rows(&csv, profile);
     if (!status && !profile->rows) {
         status = td_error_set(error, TD_FORMAT, "%s has a header and no rows", csv.path);
     }

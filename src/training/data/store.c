@@ -23,7 +23,7 @@ static td_status cannot_write(const td__row_store *store, td_error *error) {
                         store->folder, strerror(errno));
 }
 
-static bool add(td__stream *stream, const float *values, size_t count) {
+static bool add_values(td__stream *stream, const float *values, size_t count) {
     if (!td__grow(&stream->values, &stream->capacity, stream->count + count,
                   SIZE_MAX / sizeof(float), sizeof(float))) {
         return false;
@@ -103,7 +103,8 @@ td_status td__row_store_open(td__row_store *store, td_error *error) {
 
 td_status td__row_store_add(td__row_store *store, const float *inputs, size_t input_count,
                             const float *labels, size_t label_count, td_error *error) {
-    if (!add(&store->inputs, inputs, input_count) || !add(&store->labels, labels, label_count)) {
+    if (!add_values(&store->inputs, inputs, input_count) ||
+        !add_values(&store->labels, labels, label_count)) {
         return td_error_set(error, TD_MEMORY, "no memory for the parsed rows");
     }
     if (!store->path && store->inputs.count + store->labels.count > store->memory) {

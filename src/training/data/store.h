@@ -33,7 +33,7 @@ int td__row_store_file(const char *folder, char **path);
 void td__row_store_init(td__row_store *store, const char *folder);
 /* Goes to files at once. */
 td_status td__row_store_open(td__row_store *store, td_error *error);
-/* Room for so many inputs in the file, which others write there; after all labels were added. */
+/* Room for `inputs` inputs in the file, which others write there; after all labels were added. */
 td_status td__row_store_reserve(td__row_store *store, int64_t inputs, td_error *error);
 td_status td__row_store_add(td__row_store *store, const float *inputs, size_t input_count,
                             const float *labels, size_t label_count, td_error *error);

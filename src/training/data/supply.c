@@ -106,7 +106,7 @@ static void set_failed(td__supply *supply, td_status status, const td_error *err
 }
 
 /* Under the lock, which is released meanwhile. Of several that fail the first one counts. */
-static void fail(td__supply *supply, td_status status, const td_error *found) {
+static void fail_supply(td__supply *supply, td_status status, const td_error *found) {
     const td__supply_class *class = supply->as.class;
     if (supply->failing) {
         return;
@@ -122,14 +122,14 @@ static void fail(td__supply *supply, td_status status, const td_error *found) {
 }
 
 /* Under the lock, which is released meanwhile. */
-static void take(td__supply *supply, int maker, int64_t block) {
+static void take_block(td__supply *supply, int maker, int64_t block) {
     td_error error = {0};
     atomic_store_explicit(&supply->states[block], TAKEN, memory_order_relaxed);
     pthread_mutex_unlock(&supply->lock);
     td_status status = make_block(supply, maker, block, &error);
     pthread_mutex_lock(&supply->lock);
     if (status) {
-        fail(supply, status, &error);
+        fail_supply(supply, status, &error);
         return;
     }
     atomic_store_explicit(&supply->states[block], PRESENT, memory_order_release);
@@ -138,7 +138,7 @@ static void take(td__supply *supply, int maker, int64_t block) {
 }
 
 /* Under the lock, which is released meanwhile; all blocks are PRESENT. */
-static void finish(td__supply *supply) {
+static void finish_block(td__supply *supply) {
     td_error error = {0};
     const td__supply_class *class = supply->as.class;
     pthread_mutex_unlock(&supply->lock);
@@ -163,24 +163,24 @@ static bool find_absent(td__supply *supply) {
     return supply->next < supply->blocks;
 }
 
-static void *run(void *argument) {
+static void *make_blocks(void *argument) {
     td__supply *supply = argument;
     pthread_mutex_lock(&supply->lock);
     while (!supply->stop && !supply->failing && find_absent(supply)) {
-        take(supply, TD__SUPPLY_THREAD, supply->next);
+        take_block(supply, TD__SUPPLY_THREAD, supply->next);
     }
     while (supply->left && !supply->stop && !supply->failing) {
         pthread_cond_wait(&supply->changed, &supply->lock);
     }
     if (supply->left == 0) {
-        finish(supply);
+        finish_block(supply);
     }
     pthread_mutex_unlock(&supply->lock);
     return NULL;
 }
 
 td_status td__supply_start(td__supply *supply, td_error *error) {
-    int failed = td__thread_start(&supply->thread, run, supply);
+    int failed = td__thread_start(&supply->thread, make_blocks, supply);
     supply->started = failed == 0;
     return failed ? td_error_set(error, TD_MEMORY, "cannot start a thread: %s", strerror(failed))
                   : TD_OK;
@@ -193,10 +193,10 @@ static td_status report_failure(const td__supply *supply, td_error *error) {
 td_status td__supply_make_all(td__supply *supply, td_error *error) {
     pthread_mutex_lock(&supply->lock);
     while (!supply->failing && find_absent(supply)) {
-        take(supply, TD__SUPPLY_ASKING, supply->next);
+        take_block(supply, TD__SUPPLY_ASKING, supply->next);
     }
     if (!supply->failing) {
-        finish(supply);
+        finish_block(supply);
     }
     pthread_mutex_unlock(&supply->lock);
     return supply->failing ? report_failure(supply, error) : TD_OK;
@@ -210,7 +210,7 @@ static void fetch(td__supply *supply, int64_t block) {
         bool absent = is_absent(supply, block);
         if (!supply->asking && !supply->failing && (absent || find_absent(supply))) {
             supply->asking = true;
-            take(supply, TD__SUPPLY_ASKING, absent ? block : supply->next);
+            take_block(supply, TD__SUPPLY_ASKING, absent ? block : supply->next);
             supply->asking = false;
             pthread_cond_broadcast(&supply->changed);
         } else {

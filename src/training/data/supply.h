@@ -1,7 +1,7 @@
 /* Rows that are made out of a file, parsed or decoded: a block of rows at a time, each once.
  *
  * A supply's own thread makes them in the file's order; who asks for a row that is not there yet
- * makes its block, or waits while the thread does. So any row can be had at once, whatever the order
+ * makes its block, or waits while the thread does. So any row is available at once, whatever the order
  * that is asked for, and nothing is made twice.
  *
  * Blocks lie one after the other in memory, or in a file, which the reader has mapped. */

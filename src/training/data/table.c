@@ -81,10 +81,10 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
     }
 }
 
-/* A mapped file from this size on releases pages, so many bytes at once: memory stays free for
+/* A mapped file from this size on releases pages, this many bytes at once: memory stays free for
  * others, however large the file is. The pages stay in the system's cache. */
 #define LARGE_FILE ((size_t)64 << 20)
-#define LET_GO ((size_t)16 << 20)
+#define RELEASED_AT_ONCE ((size_t)16 << 20)
 
 void td__table_release_rows(const td__table *table, int64_t row, size_t *done) {
     const td__bytes *bytes = &table->bytes[0];
@@ -95,7 +95,7 @@ void td__table_release_rows(const td__table *table, int64_t row, size_t *done) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t end = (size_t)(array->data - bytes->data) + (size_t)(row * array->row_stride);
     end -= end % page;
-    if (end >= *done + LET_GO) {
+    if (end >= *done + RELEASED_AT_ONCE) {
         (void)madvise((void *)(uintptr_t)(bytes->data + *done), end - *done, MADV_DONTNEED);
         *done = end;
     }

@@ -150,7 +150,7 @@ static void compare_invariants(baseline *b, const td__series *here, const char *
 static void compare_numbers(baseline *b, const td__series *here, const char *signal,
                             const char *statistic, const td__series *const *others) {
     td__case *c = b->c;
-    td_unusual most = {0};
+    td_unusual widest = {0};
     int64_t since = 0;
     double second = 0; /* one part alone may be chance */
     int parts = 0;
@@ -167,21 +167,21 @@ static void compare_numbers(baseline *b, const td__series *here, const char *sig
         int64_t step = b->steps * part / PARTS + 1;
         parts += had == b->count && isfinite(value);
         since = size > 1 && !since ? step : since;
-        second = fmax(second, fmin(size, most.size));
-        if (size > most.size) {
-            most =
+        second = fmax(second, fmin(size, widest.size));
+        if (size > widest.size) {
+            widest =
                 (td_unusual){.step = step, .value = value, .low = low, .high = high, .size = size};
         }
     }
-    if (most.size > 1 && (second > 1 || parts < 2)) {
-        int64_t last = most.step - 1 + b->steps / PARTS;
-        most.text = td__say(c, "%s is %.4g in steps %lld to %lld; in the others %.4g to %.4g",
-                            title_of(c, signal, statistic), most.value, (long long)most.step,
-                            (long long)last, most.low, most.high);
-        most.signal = td__keep(c, signal);
-        most.statistic = statistic;
-        most.step = since;
-        keep(b, &most);
+    if (widest.size > 1 && (second > 1 || parts < 2)) {
+        int64_t last = widest.step - 1 + b->steps / PARTS;
+        widest.text = td__say(c, "%s is %.4g in steps %lld to %lld; in the others %.4g to %.4g",
+                              title_of(c, signal, statistic), widest.value, (long long)widest.step,
+                              (long long)last, widest.low, widest.high);
+        widest.signal = td__keep(c, signal);
+        widest.statistic = statistic;
+        widest.step = since;
+        keep(b, &widest);
     }
 }
 

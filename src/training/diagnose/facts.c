@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Beyond so many numbers, evenly spread rows stand for all. */
-enum { CHUNK = 256, MOST_NUMBERS = 1 << 25, MOST_AT_ONCE = 1 << 24 };
+enum { CHUNK = 256, MAX_NUMBERS = 1 << 25, MOST_AT_ONCE = 1 << 24 };
 
 static void add(td__column *column, double value) {
     if (!isfinite(value)) {
@@ -192,8 +192,8 @@ static void settle_inputs(td__facts *facts) {
 static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *labels,
                       td_error *error) {
     int64_t all = part == TD_TRAINING ? facts->rows : facts->validation_rows;
-    int64_t most = MOST_NUMBERS / (r->inputs + 1);
-    int64_t stride = all / (most > 0 ? most : 1) + 1, count = all / stride;
+    int64_t max_count = MAX_NUMBERS / (r->inputs + 1);
+    int64_t stride = all / (max_count > 0 ? max_count : 1) + 1, count = all / stride;
     int64_t same = 0;
     float before = NAN;
     td_status status = TD_OK;
@@ -224,7 +224,7 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
 
 /* ---- Neighbours ----------------------------------------------------------------------------- */
 
-enum { NEIGHBOURS_ROWS = 400, NEIGHBOURS_LEAST = 30, NEIGHBOURS_WIDTH = 4096, MOST_LABELS = 64 };
+enum { NEIGHBOURS_ROWS = 400, MIN_NEIGHBOURS = 30, NEIGHBOURS_WIDTH = 4096, MOST_LABELS = 64 };
 
 /* The agreement of n labels deviates by at most 1.4 / sqrt(n), a difference of two by 2 / sqrt(n): three
  * times that is no chance. */
@@ -250,10 +250,10 @@ static int64_t class_of(const float *label, int64_t width) {
     return (int64_t)lroundf(label[0]);
 }
 
-static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, int64_t most,
+static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, int64_t max_count,
                               crowd *c, td_error *error) {
     int64_t all = part == TD_TRAINING ? facts->rows : facts->validation_rows;
-    int64_t want = all < most ? all : most;
+    int64_t want = all < max_count ? all : max_count;
     c->classes = facts->task.kind == TD__TASK_CLASSES || facts->task.kind == TD__TASK_BINARY;
     c->labelled = c->classes ? 1 : r->labels < MOST_LABELS ? r->labels : MOST_LABELS;
     c->points = td__calloc((size_t)(want * facts->width) + 1, sizeof *c->points);
@@ -280,9 +280,9 @@ static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, i
     return status;
 }
 
-static float distance(const float *a, const float *b, int64_t width, float most) {
+static float distance(const float *a, const float *b, int64_t width, float limit) {
     float sum = 0;
-    for (int64_t k = 0; k < width && sum < most; k++) {
+    for (int64_t k = 0; k < width && sum < limit; k++) {
         sum += (a[k] - b[k]) * (a[k] - b[k]);
     }
     return sum;
@@ -354,16 +354,16 @@ static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error
     int64_t fewer = facts->validation_rows && facts->validation_rows < facts->rows
                         ? facts->validation_rows
                         : facts->rows;
-    int64_t most = fewer < NEIGHBOURS_ROWS ? fewer : NEIGHBOURS_ROWS;
-    td_status status = gather_crowd(facts, r, TD_TRAINING, most, &training, error);
+    int64_t max_count = fewer < NEIGHBOURS_ROWS ? fewer : NEIGHBOURS_ROWS;
+    td_status status = gather_crowd(facts, r, TD_TRAINING, max_count, &training, error);
     if (!status && facts->validation_rows) {
-        status = gather_crowd(facts, r, TD_VALIDATION, most, &validation, error);
+        status = gather_crowd(facts, r, TD_VALIDATION, max_count, &validation, error);
     }
     if (!status) {
         facts->duplicates = shared_rows(&training, &validation, facts->width);
     }
-    if (!status && !r->from_input && most >= NEIGHBOURS_LEAST) {
-        facts->chance = CHANCE / sqrt((double)most);
+    if (!status && !r->from_input && max_count >= MIN_NEIGHBOURS) {
+        facts->chance = CHANCE / sqrt((double)max_count);
         facts->training_agreement = agreement(&training, facts->width, &facts->training_distance);
         facts->validation_agreement =
             agreement(&validation, facts->width, &facts->validation_distance);

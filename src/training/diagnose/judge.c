@@ -285,9 +285,9 @@ static double late_fall(const td__trial *trial) {
     return whole > 0 ? (before - end) / whole : 0;
 }
 
-static bool any_accepted(const td__case *c, td__strength least) {
+static bool any_accepted(const td__case *c, td__strength min_strength) {
     for (size_t i = 0; i < c->suspicion_count; i++) {
-        if (c->suspicions[i].accepted && c->suspicions[i].strength >= least) {
+        if (c->suspicions[i].accepted && c->suspicions[i].strength >= min_strength) {
             return true;
         }
     }

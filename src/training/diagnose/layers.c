@@ -168,12 +168,12 @@ static bool is_flat(td_activation activation, float value) {
 /* Units that repeat one before them, value for value: they also get the same gradient. */
 static int64_t count_distinct(const float *values, int64_t rows, int64_t units) {
     int64_t looked = units < MOST_COMPARED ? units : MOST_COMPARED, distinct = 0;
-    int64_t most = rows < 64 ? rows : 64;
+    int64_t max_count = rows < 64 ? rows : 64;
     for (int64_t u = 0; u < looked; u++) {
         bool twin = false;
         for (int64_t v = 0; v < u && !twin; v++) {
             twin = true;
-            for (int64_t r = 0; r < most && twin; r++) {
+            for (int64_t r = 0; r < max_count && twin; r++) {
                 twin = values[r * units + u] == values[r * units + v];
             }
         }
@@ -325,13 +325,13 @@ static td_status look_aside(const looking *l, const td_batch *batch, td_error *e
 }
 
 td_status td__layers_look(td__layers *layers, td_trainer *trainer, bool after, td_error *error) {
-    size_t most = trainer->learner.weight_count + layers->count + 1;
+    size_t max_count = trainer->learner.weight_count + layers->count + 1;
     looking l = {.layers = layers,
                  .trainer = trainer,
                  .after = after,
                  .layer_of = td__calloc(layers->count + 1, sizeof(size_t)),
-                 .targets = td__calloc(most, sizeof(td_tensor *)),
-                 .gradients = td__calloc(most, sizeof(td_tensor *))};
+                 .targets = td__calloc(max_count, sizeof(td_tensor *)),
+                 .gradients = td__calloc(max_count, sizeof(td_tensor *))};
     td_batches *batches = td_batches_create(trainer->feed.data, TD_TRAINING, LOOKED_AT, error);
     td_batch batch;
     td_status status = l.layer_of && l.targets && l.gradients && batches

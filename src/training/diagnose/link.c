@@ -65,8 +65,8 @@ static bool has_relu(const td__case *c) {
     const td_run_signal *signal;
     for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_OUTPUT, &at));) {
         const td__series *zeros = td__series_of(c->history, signal->name, "zeros");
-        double least = td__series_least(td__series_of(c->history, signal->name, "min"), NULL);
-        if (least == 0 && td__series_mean(zeros, 0, 1) > 0) {
+        double min = td__series_least(td__series_of(c->history, signal->name, "min"), NULL);
+        if (min == 0 && td__series_mean(zeros, 0, 1) > 0) {
             return true;
         }
     }

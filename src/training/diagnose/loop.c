@@ -1,5 +1,6 @@
 #include "diagnose/loop.h"
 
+#include "base/memory.h"
 #include "diagnose/diagnosis.h"
 
 #include <jansson.h>
@@ -13,7 +14,7 @@
 #define TRAINED 0.5 /* of the cross-entropy of a guess */
 #define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
 
-enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40 };
+enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40, MOST_STEPS = 4096 };
 
 typedef struct reading {
     json_t *loop;
@@ -39,6 +40,78 @@ static void read_note(void *user, const char *key, const char *value) {
     }
 }
 
+/* What a rank recorded of its loop; NULL: nothing. The caller releases it. */
+static json_t *read_rank(const char *folder, int64_t rank) {
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/rank-%05lld", folder, (long long)rank);
+    td_run *run = td_run_open(path, NULL);
+    if (!run) { /* as runs were until ranks shared a folder */
+        (void)snprintf(path, sizeof path, "%s-rank%lld", folder, (long long)rank);
+        run = td_run_open(path, NULL);
+    }
+    reading r = {0};
+    bool known = run && !td_run_notes(run, "run", read_note, &r, NULL);
+    td_run_close(run);
+    if (!known) {
+        json_decref(r.loop);
+        r.loop = NULL;
+    }
+    return r.loop;
+}
+
+/* The first step at which a rank's loss is not finite, and that rank; rank -1: there is none. */
+static td_spread find_bad_loss(td__case *c) {
+    td_run *run = c->history->run;
+    td_spread bad = {.nonfinite_rank = -1};
+    const char *name =
+        td__loss_of(c->history)->name; /* of the series: the signal's, and a line's end */
+    const td_run_signal *signal = NULL;
+    if (name && td_run_rank_count(run)) {
+        signal = td_run_signal_find(run, td__say(c, "%.*s", (int)strcspn(name, "\n"), name));
+    }
+    td_spread *spread = signal ? td__calloc(MOST_STEPS, sizeof *spread) : NULL;
+    size_t count = spread ? MOST_STEPS : 0;
+    for (int64_t from = INT64_MIN; count == MOST_STEPS && bad.nonfinite_rank < 0;) {
+        count = td_run_spread(run, signal, NULL, from, INT64_MAX, spread, MOST_STEPS);
+        for (size_t i = 0; i < count && bad.nonfinite_rank < 0; i++) {
+            bad = spread[i];
+        }
+        from = count ? spread[count - 1].step + 1 : from;
+    }
+    td__free(spread);
+    return bad;
+}
+
+/* The facts of a run are those of its first rank. When the loss was not finite on another one first, the causes are
+ * there: its facts are taken, but for those that ranks are compared by. */
+static void take_facts_of_bad_rank(td__case *c, reading *r) {
+    td_spread bad = find_bad_loss(c);
+    td_run_info info = {.size = sizeof info};
+    td_run_about(c->history->run, &info);
+    json_t *loop = bad.nonfinite_rank > 0 ? read_rank(info.folder, bad.nonfinite_rank) : NULL;
+    if (!json_is_object(loop)) {
+        json_decref(loop);
+        return;
+    }
+    static const char *const compared[] = {"fingerprints", "batch_fingerprints"};
+    for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
+        json_t *mine = json_object_get(r->loop, compared[i]);
+        if (mine) {
+            json_object_set(loop, compared[i], mine);
+        } else {
+            json_object_del(loop, compared[i]);
+        }
+    }
+    json_decref(r->loop);
+    r->loop = loop;
+    td__note(
+        c->diagnosis,
+        td__say(c,
+                "the loss is not finite on rank %lld first, in step %lld: facts about the loop are "
+                "that rank's",
+                (long long)bad.nonfinite_rank, (long long)bad.step));
+}
+
 void td__loop_read(td__case *c) {
     reading r = {0};
     td_error error = {0};
@@ -46,6 +119,7 @@ void td__loop_read(td__case *c) {
         td__note(c->diagnosis, td__say(c, "the facts about the training loop cannot be read%s%s",
                                        error.text[0] ? ": " : "", error.text));
     }
+    take_facts_of_bad_rank(c, &r);
     if (r.stopped[0]) {
         td__note(c->diagnosis, td__keep(c, r.stopped));
     }
@@ -200,30 +274,15 @@ static void compare(const json_t *mine, const json_t *other, int rank, td__ranks
     }
 }
 
-/* What another rank recorded of the fact; NULL: nothing. The caller releases it. */
-static json_t *read_rank(const char *folder, int rank, const char *fact) {
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/rank-%05d", folder, rank);
-    td_run *run = td_run_open(path, NULL);
-    if (!run) { /* as runs were until ranks shared a folder */
-        (void)snprintf(path, sizeof path, "%s-rank%d", folder, rank);
-        run = td_run_open(path, NULL);
-    }
-    reading r = {0};
-    bool known = run && !td_run_notes(run, "run", read_note, &r, NULL);
-    json_t *found = known ? json_incref(json_object_get(r.loop, fact)) : NULL;
-    json_decref(r.loop);
-    td_run_close(run);
-    return found;
-}
-
 td__ranks td__loop_ranks(const td__case *c, const char *fact) {
     td__ranks ranks = {0};
     json_t *facts[MOST_RANKS] = {json_incref(json_object_get(c->loop, fact))};
     td_run_info info = {.size = sizeof info};
     td_run_about(c->history->run, &info);
     for (int rank = 1; rank < c->ranks; rank++) {
-        facts[rank] = read_rank(info.folder, rank, fact);
+        json_t *loop = read_rank(info.folder, rank);
+        facts[rank] = json_incref(json_object_get(loop, fact));
+        json_decref(loop);
         compare(facts[0], facts[rank], rank, &ranks);
     }
     for (int a = 0; a < c->ranks && !ranks.same; a++) {

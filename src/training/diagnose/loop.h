@@ -29,38 +29,44 @@ const char *td__loop_shapes(td__case *c);
 double td__loop_fall(const td__case *c);
 /* Whether the loss ends above where it began. */
 bool td__loop_ends_above(const td__case *c);
-/* Whether the network knew its task when training began, or does at its end: nothing is left to fall. */
+/* Whether the network knew its task when training began, or does at its end: nothing is left to
+ * fall. */
 bool td__loop_knows(const td__case *c);
 /* Whether classes have other names from episode to episode. */
 bool td__loop_has_episodes(const td__case *c);
-/* Whether losses need not fall: several optimizers take turns, as of a generator and its adversary, something else sets weights
- * between updates, as Reptile does, or there are episodes. */
+/* Whether losses need not fall: several optimizers take turns, as of a generator and its
+ * adversary, something else sets weights between updates, as Reptile does, or there are
+ * episodes. */
 bool td__loop_is_adversarial(const td__case *c);
-/* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL: none. */
+/* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL:
+ * none. */
 const char *td__loop_layer(td__case *c, const char *fact);
 
-/* What the ranks of a run recorded (FOLDER/rank-00001, …) of a fact that has a fingerprint for each of some
- * steps. */
+/* What the ranks of a run recorded (FOLDER/rank-00001, …) of a fact that has a fingerprint for
+ * each of some steps. */
 typedef struct td__ranks {
     int64_t common; /* fingerprints of other ranks that were compared with those of rank 0 */
     int64_t parted; /* the first step in which one differs; 0: none does */
     int rank;       /* of that one */
-    int64_t
-        same; /* fingerprints of the first two ranks that have all, at least two, in common; 0: none do */
+    /* Fingerprints of the first two ranks that have all, at least two, in common; 0: none do. */
+    int64_t same;
     int pair[2]; /* those ranks */
 } td__ranks;
 td__ranks td__loop_ranks(const td__case *c, const char *fact);
 
-/* What was not finite before everything else: "input" or "label" of a row, of a batch or of all data. */
+/* What was not finite before everything else: "input" or "label" of a row, of a batch or of all
+ * data. */
 void td__loop_nonfinite(td__case *c, const char *what, const char *a, const char *remedy);
 
 /* The operation that made the first number that is not finite, as a sentence; NULL: not known. */
 const char *td__loop_operation(td__case *c);
 /* Whether that is a quotient, a logarithm or the like: infinite at some number. */
 bool td__loop_is_division(const td__case *c);
-/* Whether a backward pass made it although its loss was finite: a function whose gradient is infinite somewhere. */
+/* Whether a backward pass made it although its loss was finite: a function whose gradient is
+ * infinite somewhere. */
 bool td__loop_is_singular(const td__case *c);
-/* Where the first loss that is not finite came from, as far as the graph of that loss shows; NULL: not known. */
+/* Where the first loss that is not finite came from, as far as the graph of that loss shows;
+ * NULL: not known. */
 const td__origin *td__loop_origin(td__case *c);
 
 /* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.

@@ -37,17 +37,17 @@ typedef struct range {
 
 static range judge(const probe *p) {
     range r = {0, INFINITY};
-    int least = 0;
+    int lowest = 0;
     for (int i = 1; i < p->count; i++) {
-        if (p->losses[i] < p->losses[least]) {
-            least = i;
-        } else if (!(p->losses[i] <= RISEN * p->losses[least]) || !isfinite(p->losses[i])) {
+        if (p->losses[i] < p->losses[lowest]) {
+            lowest = i;
+        } else if (!(p->losses[i] <= RISEN * p->losses[lowest]) || !isfinite(p->losses[i])) {
             r.edge = p->rates[i];
             break;
         }
     }
     double steepest = 0.01 * fabs(p->losses[0]) / STEPS; /* noise is no fall */
-    for (int i = 3; i <= least; i++) {
+    for (int i = 3; i <= lowest; i++) {
         double fall = (p->losses[i - 3] - p->losses[i]) / 3;
         if (fall > steepest) {
             steepest = fall;

@@ -111,8 +111,8 @@ static double score_of(const sums *s) {
             constant = fmax(constant, s->counts[i]);
         }
     }
-    double right = (double)s->right / cells, least = constant / cells;
-    return least < 1 ? (right - least) / (1 - least) : right;
+    double right = (double)s->right / cells, chance = constant / cells;
+    return chance < 1 ? (right - chance) / (1 - chance) : right;
 }
 
 /* One batch through the model. */
@@ -187,14 +187,14 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
         done += some;
     }
     if (!status) {
-        double most = 0;
+        double highest = 0;
         for (size_t i = 0; i < room; i++) {
-            most = fmax(most, s.answers[i]);
+            highest = fmax(highest, s.answers[i]);
         }
         *marks = (td__marks){.rows = s.rows,
                              .score = score_of(&s),
                              .loss = s.loss / (double)s.rows,
-                             .highest = most / (double)s.rows};
+                             .highest = highest / (double)s.rows};
     }
     td__free(s.counts);
     td__free(input);

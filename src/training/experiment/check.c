@@ -103,7 +103,7 @@ bool td__text_number(const char *text, double *value) {
     return end && !*end;
 }
 
-static const char *describe(const td__yaml_node *node, char out[80]) {
+static const char *describe_node(const td__yaml_node *node, char out[80]) {
     static const char *const kinds[] = {"", "a list", "a map"};
     if (node->kind != TD__YAML_SCALAR) {
         return kinds[node->kind];
@@ -160,7 +160,7 @@ bool td__check_value(td__checker *checker, const td__yaml_node *node, td_value *
     if (node->kind == TD__YAML_MAP || td__yaml_is_null(node)) {
         char found[80];
         td__problem(checker, node, "expected a number, a word or a list, not %s",
-                    describe(node, found));
+                    describe_node(node, found));
         return false;
     }
     if (node->kind == TD__YAML_LIST) {
@@ -177,7 +177,7 @@ bool td__is_text(const td__yaml_node *node) {
 void td__read_path(td__checker *checker, td__yaml_node *node, void *member) {
     if (node->kind != TD__YAML_SCALAR || td__yaml_is_null(node)) {
         char found[80];
-        td__problem(checker, node, "must be a file's name, not %s", describe(node, found));
+        td__problem(checker, node, "must be a file's name, not %s", describe_node(node, found));
         return;
     }
     size_t room = strlen(checker->folder) + strlen(node->text) + 1;
@@ -218,7 +218,7 @@ void td__read_names(td__checker *checker, td__yaml_node *node, void *member) {
         if (item->kind != TD__YAML_SCALAR || td__yaml_is_null(item)) {
             char found[80];
             td__problem(checker, item, "must be a name or a list of names, not %s",
-                        describe(item, found));
+                        describe_node(item, found));
             return;
         }
         names[i] = item->text;
@@ -264,7 +264,8 @@ void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *key
     assert(count <= MAX_KEYS);
     if (node->kind != TD__YAML_MAP) {
         char found[80];
-        td__problem(checker, node, "expected a map (KEY: VALUE), not %s", describe(node, found));
+        td__problem(checker, node, "expected a map (KEY: VALUE), not %s",
+                    describe_node(node, found));
         return;
     }
     check_keys(checker, node, keys, count);
@@ -308,6 +309,7 @@ bool td__check_choice(td__checker *checker, const td__yaml_node *node, const cha
     }
     char found[80];
     td__problem(checker, node, "expected %s, NAME or {NAME: {…}}, not %s", noun,
-                node->kind == TD__YAML_MAP ? "a map with several names" : describe(node, found));
+                node->kind == TD__YAML_MAP ? "a map with several names"
+                                           : describe_node(node, found));
     return false;
 }

@@ -31,8 +31,15 @@ typedef struct td__key {
     td__key_reader *read; /* reads what no type of field can: the type is not looked at */
     const char *fallback; /* as YAML has it; NULL: the member is left alone */
     bool required;
-    const char *elsewhere; /* there is no such key: where what is meant is */
+    const char *elsewhere; /* there is no such key: where the intended one stands */
 } td__key;
+
+/* A key that a field reads; fallback may be NULL. More members of the field may follow. */
+#define TD__KEY(kind, struct_type, member, key_, fallback_, ...)                                   \
+    {                                                                                              \
+        .field = TD__FIELD_CALLED(kind, struct_type, member, key_, __VA_ARGS__),                   \
+        .fallback = fallback_                                                                      \
+    }
 
 /* Reads node, which should be a map, into the struct at into. */
 void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *keys, size_t count,

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define AT(member) .offset = offsetof(td_data_options, member)
+#define KEY(kind, member, key, fallback, ...)                                                      \
+    TD__KEY(kind, td_data_options, member, key, fallback, __VA_ARGS__)
 
 /* {NAME: COLUMN, [COLUMN, …], ARRAY or FILE, …}. Which of these it is, the file behind `train` says: a
  * file that is there, where none of the others can be meant, is made absolute in the document. */
@@ -148,8 +150,8 @@ static void read_validation(td__checker *checker, td__yaml_node *node, void *mem
 /* A column's name, a list of them, or {x: NAME, y: NAME} of an .npz. */
 static void read_label(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key arrays[] = {
-        {.field = {.key = "x", .type = TD__FIELD_TEXT, AT(x)}},
-        {.field = {.key = "y", .type = TD__FIELD_TEXT, AT(y)}},
+        KEY(TEXT, x, "x", NULL),
+        KEY(TEXT, y, "y", NULL),
     };
     td_data_options *data = member;
     if (node->kind == TD__YAML_MAP) {
@@ -320,34 +322,23 @@ static const td__key data_keys[] = {
     {.field = {.key = "labels"}, .read = read_labels},
     {.field = {.key = "validation"}, .read = read_validation},
     {.field = {.key = "validation_labels"}, .read = read_validation_labels},
-    {.field = {.key = "input",
-               .type = TD__FIELD_SHAPE,
-               AT(input),
-               .minimum = 1,
-               .maximum = TD__FIELD_MANY}},
+    KEY(SHAPE, input, "input", NULL, .minimum = 1, .maximum = TD__FIELD_MANY),
     {.field = {.key = "label"}, .read = read_label},
-    {.field = {.key = "label_kind", .type = TD__FIELD_WORD, AT(label_kind), .words = &label_kinds}},
-    {.field = {.key = "layout", .type = TD__FIELD_WORD, AT(layout), .words = &layouts}},
+    KEY(WORD, label_kind, "label_kind", NULL, .words = &label_kinds),
+    KEY(WORD, layout, "layout", NULL, .words = &layouts),
     {.field = {.key = "ignore", AT(ignore)}, .read = td__read_names},
     {.field = {.key = "categories", AT(categories)}, .read = td__read_names},
-    {.field = {.key = "weight", .type = TD__FIELD_TEXT, AT(weight)}},
+    KEY(TEXT, weight, "weight", NULL),
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
     {.field = {.key = "separator", AT(separator)}, .read = read_separator},
     {.field = {.key = "header", AT(header)}, .read = read_header},
-    {.field = {.key = "scale", .type = TD__FIELD_NUMBER, AT(scale), .minimum = -TD__FIELD_MANY},
-     .fallback = "1"},
-    {.field = {.key = "standardize", .type = TD__FIELD_BOOL, AT(standardize)}, .fallback = "false"},
-    {.field = {.key = "standardize_labels", .type = TD__FIELD_BOOL, AT(standardize_labels)},
-     .fallback = "false"},
-    {.field = {.key = "batch",
-               .type = TD__FIELD_INTEGER,
-               AT(batch),
-               .minimum = 1,
-               .maximum = TD__FIELD_MANY},
-     .fallback = "32"},
-    {.field = {.key = "shuffle", .type = TD__FIELD_NOT, AT(in_order)}, .fallback = "true"},
-    {.field = {.key = "memory", .type = TD__FIELD_BYTES, AT(memory)}},
+    KEY(NUMBER, scale, "scale", "1", .minimum = -TD__FIELD_MANY),
+    KEY(BOOL, standardize, "standardize", "false"),
+    KEY(BOOL, standardize_labels, "standardize_labels", "false"),
+    KEY(INTEGER, batch, "batch", "32", .minimum = 1, .maximum = TD__FIELD_MANY),
+    KEY(NOT, in_order, "shuffle", "true"),
+    KEY(BYTES, memory, "memory", NULL),
     {.field = {.key = "window", AT(window)}, .read = read_window},
     {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };

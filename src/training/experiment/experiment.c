@@ -85,12 +85,13 @@ static void read_store(td__checker *checker, td__yaml_node *node, void *member) 
 }
 
 #define AT(member) .offset = offsetof(td_experiment, member)
+#define KEY(kind, member, key, fallback, ...)                                                      \
+    TD__KEY(kind, td_experiment, member, key, fallback, __VA_ARGS__)
 
 static const td__key keys[] = {
     {.field = {.key = "name", AT(name)}, .read = read_name},
     {.field = {.key = "seed", AT(seed)}, .read = read_seed, .fallback = "0"},
-    {.field =
-         {.key = "threads", .type = TD__FIELD_INTEGER, AT(threads), .minimum = 1, .maximum = 1024}},
+    KEY(INTEGER, threads, "threads", NULL, .minimum = 1, .maximum = 1024),
     {.field = {.key = "data", AT(data)}, .read = td__read_data, .required = true},
     {.field = {.key = "model"}, .read = td__read_model, .required = true},
     {.field = {.key = "weights", AT(weights)}, .read = td__read_path},
@@ -98,15 +99,12 @@ static const td__key keys[] = {
     {.field = {.key = "record"}, .read = td__read_record},
     {.field = {.key = "store", AT(store)}, .read = read_store},
     {.field = {.key = "alert"}, .read = td__read_alerts},
-    {.field = {.key = "diagnose", .type = TD__FIELD_BOOL, AT(diagnose)}, .fallback = "true"},
+    KEY(BOOL, diagnose, "diagnose", "true"),
     {.field = {.key = "stop_on"}, .read = read_stop_on, .fallback = "nan"},
-    {.field =
-         {.key = "overhead", .type = TD__FIELD_SHARE, AT(overhead), .minimum = 1e-6, .maximum = 1}},
-    {.field = {.key = "policy", .type = TD__FIELD_WORD, AT(policy), .words = &policies},
-     .fallback = "block"},
-    {.field = {.key = "queue", .type = TD__FIELD_BYTES, AT(queue), .minimum = TD__SMALLEST_QUEUE},
-     .fallback = "256 MiB"},
-    {.field = {.key = "history", .type = TD__FIELD_BYTES, AT(history)}, .fallback = "64 MiB"},
+    KEY(SHARE, overhead, "overhead", NULL, .minimum = 1e-6, .maximum = 1),
+    KEY(WORD, policy, "policy", "block", .words = &policies),
+    KEY(BYTES, queue, "queue", "256 MiB", .minimum = TD__SMALLEST_QUEUE),
+    KEY(BYTES, history, "history", "64 MiB"),
 };
 
 /* "digits" of "…/digits.yaml" */
@@ -146,8 +144,8 @@ static void fill_name(td__checker *checker, td_experiment *experiment) {
     }
 }
 
-static td_status check(td_experiment *experiment, const td_experiment_options *options,
-                       td_error *error) {
+static td_status check_experiment(td_experiment *experiment, const td_experiment_options *options,
+                                  td_error *error) {
     td__checker checker = {.yaml = experiment->yaml};
     char *path = td__check_alloc(&checker, strlen(experiment->path) + 1, 1);
     experiment->folder = folder_of_file(&checker, experiment->path);
@@ -211,7 +209,7 @@ td_experiment *td_experiment_read(const char *path, const td_experiment_options 
     if (status) {
         report_problem(options, &reason);
     } else {
-        status = check(experiment, options, &reason);
+        status = check_experiment(experiment, options, &reason);
     }
     if (status) {
         td_error_set(error, status, "%s", reason.text);

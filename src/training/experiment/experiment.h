@@ -36,7 +36,7 @@ typedef struct td__track_spec {
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
 
-/* Whom to tell: td_alert. */
+/* Whom to notify: td_alert. */
 typedef struct td__alert_spec {
     td__yaml_node *node;
     const char *when;

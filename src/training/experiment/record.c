@@ -109,7 +109,7 @@ static void check_forms(td__checker *checker, const td__track_spec *track) {
     td_status status = td__track_route(track, chosen, &reason);
     if (status == TD_MEMORY) {
         checker->exhausted = TD_MEMORY;
-    } else if (status && status != TD_NOT_FOUND) { /* an unknown sink has been said */
+    } else if (status && status != TD_NOT_FOUND) { /* an unknown sink has been reported */
         td__problem(checker, track->node, "%s", reason.text);
     }
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #define AT(member) .offset = offsetof(td__train_spec, member)
+#define KEY(kind, member, key, fallback, ...)                                                      \
+    TD__KEY(kind, td__train_spec, member, key, fallback, __VA_ARGS__)
 /* A whole number from 1 on. */
-#define COUNTED(member)                                                                            \
-    .type = TD__FIELD_INTEGER, AT(member), .minimum = 1, .maximum = TD__FIELD_MANY
+#define COUNTED(member, key, fallback)                                                             \
+    KEY(INTEGER, member, key, fallback, .minimum = 1, .maximum = TD__FIELD_MANY)
 
 void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) {
     td__interval *interval = member;
@@ -218,13 +220,12 @@ static void read_checkpoint_every(td__checker *checker, td__yaml_node *node, voi
 static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key keys[] = {
         {.field = {.key = "every"}, .read = read_checkpoint_every, .fallback = "auto"},
-        {.field = {.key = "keep", COUNTED(checkpoint_keep)}, .fallback = "2"},
-        {.field = {.key = "budget", .type = TD__FIELD_BYTES, AT(checkpoint_budget)},
-         .fallback = "1 GiB"},
-        {.field = {.key = "best", .type = TD__FIELD_TEXT, AT(checkpoint_best)}},
+        COUNTED(checkpoint_keep, "keep", "2"),
+        KEY(BYTES, checkpoint_budget, "budget", "1 GiB"),
+        KEY(TEXT, checkpoint_best, "best", NULL),
     };
     if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto")) {
-        node->kind = TD__YAML_MAP; /* with nothing said: the defaults of each */
+        node->kind = TD__YAML_MAP; /* without keys: the defaults of each */
         node->text = "";
     }
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
@@ -235,36 +236,24 @@ static const td__words modes = {"mode", mode_words, TD__COUNT(mode_words), NULL,
 
 static void read_plateau(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key keys[] = {
-        {.field = {.key = "monitor", .type = TD__FIELD_TEXT, AT(plateau.monitor)},
-         .fallback = "val_loss"},
-        {.field =
-             {.key = "factor", .type = TD__FIELD_NUMBER, AT(plateau.factor), .maximum = 0.999999},
-         .fallback = "0.1"},
-        {.field = {.key = "patience", .type = TD__FIELD_INTEGER, AT(plateau.patience)},
-         .fallback = "10"},
-        {.field = {.key = "mode", .type = TD__FIELD_WORD, AT(plateau.mode), .words = &modes},
-         .fallback = "auto"},
-        {.field = {.key = "min_delta", .type = TD__FIELD_NUMBER, AT(plateau.min_delta)},
-         .fallback = "0.0001"},
-        {.field = {.key = "cooldown", .type = TD__FIELD_INTEGER, AT(plateau.cooldown)},
-         .fallback = "0"},
-        {.field = {.key = "min_lr", .type = TD__FIELD_NUMBER, AT(plateau.min_rate)},
-         .fallback = "0"},
+        KEY(TEXT, plateau.monitor, "monitor", "val_loss"),
+        KEY(NUMBER, plateau.factor, "factor", "0.1", .maximum = 0.999999),
+        KEY(INTEGER, plateau.patience, "patience", "10"),
+        KEY(WORD, plateau.mode, "mode", "auto", .words = &modes),
+        KEY(NUMBER, plateau.min_delta, "min_delta", "0.0001"),
+        KEY(INTEGER, plateau.cooldown, "cooldown", "0"),
+        KEY(NUMBER, plateau.min_rate, "min_lr", "0"),
     };
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
 static void read_early_stopping(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key keys[] = {
-        {.field = {.key = "monitor", .type = TD__FIELD_TEXT, AT(stop_monitor)},
-         .fallback = "val_loss"},
-        {.field = {.key = "mode", .type = TD__FIELD_WORD, AT(stop_mode), .words = &modes},
-         .fallback = "auto"},
-        {.field = {.key = "patience", COUNTED(stop_patience)}, .fallback = "5"},
-        {.field = {.key = "min_delta", .type = TD__FIELD_NUMBER, AT(stop_min_delta)},
-         .fallback = "0"},
-        {.field = {.key = "restore_best", .type = TD__FIELD_BOOL, AT(stop_restore_best)},
-         .fallback = "false"},
+        KEY(TEXT, stop_monitor, "monitor", "val_loss"),
+        KEY(WORD, stop_mode, "mode", "auto", .words = &modes),
+        COUNTED(stop_patience, "patience", "5"),
+        KEY(NUMBER, stop_min_delta, "min_delta", "0"),
+        KEY(BOOL, stop_restore_best, "restore_best", "false"),
     };
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
@@ -302,31 +291,18 @@ static const td__words targets = {"target", target_words, TD__COUNT(target_words
 static const td__key train_keys[] = {
     {.field = {.key = "loss"}, .read = read_loss, .required = true},
     {.field = {.key = "loss_weights"}, .read = read_loss_weights},
-    {.field = {.key = "from_logits", .type = TD__FIELD_BOOL, AT(from_logits)}, .fallback = "false"},
-    {.field = {.key = "target", .type = TD__FIELD_WORD, AT(objective.target), .words = &targets},
-     .fallback = "label"},
+    KEY(BOOL, from_logits, "from_logits", "false"),
+    KEY(WORD, objective.target, "target", "label", .words = &targets),
     {.field = {.key = "optimizer", AT(optimizer)}, .read = read_optimizer, .fallback = "adam"},
     {.field = {.key = "learning_rate_schedule", AT(schedule)}, .read = read_schedule},
-    {.field = {.key = "clip_norm",
-               .type = TD__FIELD_NUMBER,
-               AT(clip_norm),
-               .minimum = 1e-30,
-               .maximum = 1e30}},
-    {.field = {.key = "clip_value",
-               .type = TD__FIELD_NUMBER,
-               AT(clip_value),
-               .minimum = 1e-30,
-               .maximum = 1e30}},
+    KEY(NUMBER, clip_norm, "clip_norm", NULL, .minimum = 1e-30, .maximum = 1e30),
+    KEY(NUMBER, clip_value, "clip_value", NULL, .minimum = 1e-30, .maximum = 1e30),
     {.field = {.key = "metrics"}, .read = read_metrics},
     {.field = {.key = "layer_losses"}, .read = read_layer_losses},
-    {.field = {.key = "epochs", COUNTED(epochs)}},
-    {.field = {.key = "steps", COUNTED(steps)}},
-    {.field = {.key = "verify_every", COUNTED(verify_every)}},
-    {.field = {.key = "shards",
-               .type = TD__FIELD_INTEGER,
-               AT(shards),
-               .minimum = 1,
-               .maximum = TD__MAX_SHARDS}},
+    COUNTED(epochs, "epochs", NULL),
+    COUNTED(steps, "steps", NULL),
+    COUNTED(verify_every, "verify_every", NULL),
+    KEY(INTEGER, shards, "shards", NULL, .minimum = 1, .maximum = TD__MAX_SHARDS),
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
     {.field = {.key = "early_stopping"}, .read = read_early_stopping},
     {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},
@@ -344,7 +320,7 @@ static const td__key train_keys[] = {
     {.field = {.key = "seed"}, .elsewhere = "it stands beside data, model and train: seed: 7"},
 };
 
-/* What is said of all losses holds for each that can be so. */
+/* An option of all losses applies to each loss that has it. */
 static void share_settings(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
     for (size_t i = 0; i < train->output_loss_count; i++) {
         td__objective *objective = &train->output_losses[i].objective;

@@ -26,7 +26,7 @@ struct td__yaml {
     td__yaml_node *root;
 };
 
-static void *take(td__yaml *yaml, size_t bytes) {
+static void *take_bytes(td__yaml *yaml, size_t bytes) {
     block *taken = td__calloc(1, sizeof(block) + bytes);
     if (!taken) {
         return NULL;
@@ -37,11 +37,11 @@ static void *take(td__yaml *yaml, size_t bytes) {
 }
 
 void *td__yaml_alloc(td__yaml *yaml, size_t bytes) {
-    return take(yaml, bytes);
+    return take_bytes(yaml, bytes);
 }
 
 static char *take_text(td__yaml *yaml, const char *text, size_t length) {
-    char *copy = take(yaml, length + 1);
+    char *copy = take_bytes(yaml, length + 1);
     if (copy) {
         memcpy(copy, text, length);
     }
@@ -52,7 +52,7 @@ static td__yaml_node *make(td__yaml *yaml, td__yaml_kind kind) {
     if (yaml->reading && yaml->nodes >= TD__YAML_MAX_NODES) {
         return NULL;
     }
-    td__yaml_node *node = take(yaml, sizeof *node);
+    td__yaml_node *node = take_bytes(yaml, sizeof *node);
     if (node) {
         yaml->nodes++;
         node->kind = kind;
@@ -80,14 +80,14 @@ td__yaml_node *td__yaml_map(td__yaml *yaml) {
 }
 
 /* Room for one more item; the old array stays with the document. */
-static bool make_room(td__yaml *yaml, td__yaml_node *node) {
+static bool make_child_room(td__yaml *yaml, td__yaml_node *node) {
     if (node->count < node->capacity) {
         return true;
     }
     size_t capacity = node->capacity ? 2 * node->capacity : 8;
-    td__yaml_node **items = take(yaml, capacity * sizeof *items);
+    td__yaml_node **items = take_bytes(yaml, capacity * sizeof *items);
     const td__yaml_node **keys =
-        node->kind == TD__YAML_MAP ? take(yaml, capacity * sizeof *keys) : NULL;
+        node->kind == TD__YAML_MAP ? take_bytes(yaml, capacity * sizeof *keys) : NULL;
     if (!items || (node->kind == TD__YAML_MAP && !keys)) {
         return false;
     }
@@ -103,9 +103,9 @@ static bool make_room(td__yaml *yaml, td__yaml_node *node) {
     return true;
 }
 
-static td_status add(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *key,
-                     td__yaml_node *value) {
-    if (!value || !make_room(yaml, node)) {
+static td_status add_node(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *key,
+                          td__yaml_node *value) {
+    if (!value || !make_child_room(yaml, node)) {
         return TD_MEMORY;
     }
     if (key) {
@@ -116,7 +116,7 @@ static td_status add(td__yaml *yaml, td__yaml_node *node, const td__yaml_node *k
 }
 
 td_status td__yaml_append(td__yaml *yaml, td__yaml_node *list, td__yaml_node *value) {
-    return add(yaml, list, NULL, value);
+    return add_node(yaml, list, NULL, value);
 }
 
 td_status td__yaml_put(td__yaml *yaml, td__yaml_node *map, const char *key, td__yaml_node *value) {
@@ -132,7 +132,7 @@ td_status td__yaml_put(td__yaml *yaml, td__yaml_node *map, const char *key, td__
         name->column = value->column;
         name->file = value->file;
     }
-    return name ? add(yaml, map, name, value) : TD_MEMORY;
+    return name ? add_node(yaml, map, name, value) : TD_MEMORY;
 }
 
 td__yaml_node *td__yaml_copy(td__yaml *yaml, const td__yaml_node *other) {
@@ -152,7 +152,7 @@ td__yaml_node *td__yaml_copy(td__yaml *yaml, const td__yaml_node *other) {
         const td__yaml_node *key =
             other->kind == TD__YAML_MAP ? td__yaml_copy(yaml, other->keys[i]) : NULL;
         if ((other->kind == TD__YAML_MAP && !key) ||
-            add(yaml, node, key, td__yaml_copy(yaml, other->items[i]))) {
+            add_node(yaml, node, key, td__yaml_copy(yaml, other->items[i]))) {
             return NULL;
         }
     }
@@ -193,13 +193,13 @@ typedef struct reader {
     td_error *error;
 } reader;
 
-static td_status refuse(reader *r, size_t line, const char *what) {
+static td_status refuse_yaml(reader *r, size_t line, const char *what) {
     return td_error_set(r->error, TD_FORMAT, "%s:%zu: %s", r->yaml->file, line + 1, what);
 }
 
 static td_status out_of_memory(reader *r) {
     if (r->yaml->nodes >= TD__YAML_MAX_NODES) {
-        return refuse(r, r->event.start_mark.line, "more than 200000 values");
+        return refuse_yaml(r, r->event.start_mark.line, "more than 200000 values");
     }
     return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->yaml->file);
 }
@@ -245,7 +245,7 @@ static td_status next(reader *r) {
         return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->yaml->file);
     }
     size_t line = p->error == YAML_READER_ERROR ? p->mark.line : p->problem_mark.line;
-    return refuse(r, line, rephrase(p));
+    return refuse_yaml(r, line, rephrase(p));
 }
 
 static td_status read_node(reader *r, td__yaml_node **node);
@@ -260,7 +260,7 @@ static td_status read_scalar(reader *r, td__yaml_node **node) {
     const char *text = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
     if (memchr(text, 0, length)) {
-        return refuse(r, event->start_mark.line, "a NUL byte in a text");
+        return refuse_yaml(r, event->start_mark.line, "a NUL byte in a text");
     }
     td__yaml_node *scalar = td__yaml_scalar(r->yaml, text, false);
     if (!scalar) {
@@ -279,10 +279,10 @@ static td_status read_key(reader *r, const td__yaml_node *map, td__yaml_node **k
         return status;
     }
     if ((*key)->kind != TD__YAML_SCALAR) {
-        return refuse(r, line, "a key must be a word, not a list or a map");
+        return refuse_yaml(r, line, "a key must be a word, not a list or a map");
     }
     if (map->count >= TD__YAML_MAX_KEYS) {
-        return refuse(r, line, "more than 1000 keys in one map");
+        return refuse_yaml(r, line, "more than 1000 keys in one map");
     }
     const td__yaml_node *first = td__yaml_get(map, (*key)->text);
     if (first) {
@@ -308,7 +308,7 @@ static td_status read_collection(reader *r, td__yaml_kind kind, yaml_event_type_
         if (!status) {
             status = read_node(r, &value);
         }
-        if (!status && add(r->yaml, collection, key, value)) {
+        if (!status && add_node(r->yaml, collection, key, value)) {
             status = out_of_memory(r);
         }
         if (!status) {
@@ -324,35 +324,36 @@ static td_status read_node(reader *r, td__yaml_node **node) {
     const yaml_event_t *event = &r->event;
     size_t line = event->start_mark.line;
     if (++r->depth > TD__YAML_MAX_DEPTH) {
-        return refuse(r, line, "nested too deeply (32 levels at most)");
+        return refuse_yaml(r, line, "nested too deeply (32 levels at most)");
     }
     td_status status;
     switch (event->type) {
     case YAML_SCALAR_EVENT:
-        status = event->data.scalar.anchor ? refuse(r, line, "anchors (&NAME) are not supported")
-                 : event->data.scalar.tag  ? refuse(r, line, "tags (!NAME) are not supported")
-                                           : read_scalar(r, node);
+        status = event->data.scalar.anchor
+                     ? refuse_yaml(r, line, "anchors (&NAME) are not supported")
+                 : event->data.scalar.tag ? refuse_yaml(r, line, "tags (!NAME) are not supported")
+                                          : read_scalar(r, node);
         break;
     case YAML_SEQUENCE_START_EVENT:
         status = event->data.sequence_start.anchor
-                     ? refuse(r, line, "anchors (&NAME) are not supported")
+                     ? refuse_yaml(r, line, "anchors (&NAME) are not supported")
                  : event->data.sequence_start.tag
-                     ? refuse(r, line, "tags (!NAME) are not supported")
+                     ? refuse_yaml(r, line, "tags (!NAME) are not supported")
                      : read_collection(r, TD__YAML_LIST, YAML_SEQUENCE_END_EVENT, node);
         break;
     case YAML_MAPPING_START_EVENT:
         status = event->data.mapping_start.anchor
-                     ? refuse(r, line, "anchors (&NAME) are not supported")
+                     ? refuse_yaml(r, line, "anchors (&NAME) are not supported")
                  : event->data.mapping_start.tag
-                     ? refuse(r, line, "tags (!NAME) are not supported")
+                     ? refuse_yaml(r, line, "tags (!NAME) are not supported")
                      : read_collection(r, TD__YAML_MAP, YAML_MAPPING_END_EVENT, node);
         break;
     case YAML_ALIAS_EVENT:
-        status =
-            refuse(r, line, "aliases (*NAME) are not supported; put globs in quotes: \"*.error\"");
+        status = refuse_yaml(r, line,
+                             "aliases (*NAME) are not supported; put globs in quotes: \"*.error\"");
         break;
     default:
-        status = refuse(r, line, "a value was expected");
+        status = refuse_yaml(r, line, "a value was expected");
         break;
     }
     r->depth--;
@@ -381,7 +382,7 @@ static td_status read_document(reader *r) {
         status = next(r);
     }
     if (!status && r->event.type != YAML_STREAM_END_EVENT) {
-        status = refuse(r, r->event.start_mark.line, "a second document; one is expected");
+        status = refuse_yaml(r, r->event.start_mark.line, "a second document; one is expected");
     }
     return status;
 }

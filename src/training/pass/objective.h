@@ -22,8 +22,8 @@ typedef struct td__head {
     td_label_kind kind;         /* what that part is handed over as */
 } td__head;
 
-/* Which kind of label a head of this loss is compared with, where its part of the row has so many
- * elements and the output so many units. */
+/* Which kind of label a head of this loss is compared with, where its part of the row has `elements`
+ * and the output `units` units. */
 td_label_kind td__head_kind(td_loss loss, int64_t elements, int64_t units);
 /* In the last axis of what an output of the model has; 1 where that is not known. */
 int64_t td__output_units(const td_model *model, size_t output);
@@ -42,7 +42,7 @@ const td_layer_info *td__output_layer(const td_model *model, size_t output);
  * output means the second of two; 0 when it scores none. */
 int64_t td__scored_classes(const td__objective *objective, const td_shape *output,
                            double *threshold);
-/* Tells a model of several inputs how large each is in the data, where those are there by name. */
+/* Sets how large each input of a model of several inputs is in the data, where those are there by name. */
 void td__describe_inputs(td_model *model, const td_data_info *info);
 /* The shape of one example; rank 0 unless all of it is known. */
 td_shape td__known_input(const td_model *model);

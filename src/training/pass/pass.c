@@ -68,7 +68,7 @@ static td_view cut_short(const td__pass *pass, td_view view) {
     return view;
 }
 
-/* ---- Telling the deck ------------------------------------------------------------------------ */
+/* ---- Recording ------------------------------------------------------------------------------- */
 
 static void record_tensor(td__pass *pass, const td__signal_entry *entry, td_tensor *tensor) {
     if (td__pass_signals_want(pass->signals, entry)) {

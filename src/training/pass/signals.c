@@ -49,7 +49,7 @@ static bool add_batch(td__pass_signals *signals, const td_data_info *info) {
     return good && td__pass_signals_add(signals, "", "prediction", "", entry);
 }
 
-static bool add_layer(td__pass_signals *signals, size_t index, bool backward) {
+static bool add_layer_signals(td__pass_signals *signals, size_t index, bool backward) {
     const td_layer_info *layer = td_model_layer(signals->model, index);
     td__signal_entry entry = {
         .index = index, .elements = elements_of(&layer->output), .batched = true};
@@ -119,7 +119,7 @@ bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model
     scores->classes = td__scored_classes(objective, &last->output, &scores->threshold);
     bool good = add_batch(signals, info);
     for (size_t i = 0; good && i < td_model_layer_count(model); i++) {
-        good = add_layer(signals, i, backward);
+        good = add_layer_signals(signals, i, backward);
     }
     for (size_t i = 0; good && backward && i < td_model_parameter_count(model); i++) {
         good = add_parameter(signals, i);
@@ -152,7 +152,7 @@ const char *td__pass_signals_nearest(const td__pass_signals *signals, const char
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
 /* Where an entry is found by what it is of; NULL: nowhere. */
-static td__signal_entry **place_of(td__pass_signals *signals, const td__signal_entry *entry) {
+static td__signal_entry **slot_of_entry(td__pass_signals *signals, const td__signal_entry *entry) {
     switch (entry->kind) {
     case TD_SIGNAL_INPUT:
         return &signals->input;
@@ -253,7 +253,8 @@ static int64_t sequence_of(const td__pass_signals *signals, const td__signal_ent
     }
 }
 
-static td_signal_info describe(const td__pass_signals *signals, const td__signal_entry *entry) {
+static td_signal_info describe_signal(const td__pass_signals *signals,
+                                      const td__signal_entry *entry) {
     td_signal_info info = {.size = sizeof info,
                            .kind = entry->kind,
                            .batched = entry->batched,
@@ -295,8 +296,8 @@ td_status td__pass_signals_connect(td__pass_signals *signals, td_deck *deck, td_
     signals->updates = signals->gradients + parameters;
     for (size_t i = 0; i < signals->count; i++) {
         td__signal_entry *entry = &signals->entries[i];
-        td_signal_info info = describe(signals, entry);
-        td__signal_entry **place = place_of(signals, entry);
+        td_signal_info info = describe_signal(signals, entry);
+        td__signal_entry **place = slot_of_entry(signals, entry);
         entry->signal = deck ? td_deck_signal_with(deck, entry->name, &info) : NULL;
         if (deck && !entry->signal) {
             return td_error_set(error, TD_MEMORY, "out of memory");

@@ -1,4 +1,4 @@
-/* What a pass can tell a deck, by name: known before there is a deck, so that what is asked for can
+/* What a pass can record, by name: known before there is a deck, so that what is asked for can
  * be checked; then each with the deck's handle. */
 #ifndef TAPEDECK_PASS_SIGNALS_H
 #define TAPEDECK_PASS_SIGNALS_H
@@ -59,7 +59,7 @@ typedef struct td__pass_signals {
     td_signal_info scores;     /* what predictions are; its texts are borrowed */
     const td__signal_tap *tap; /* borrowed; NULL: the deck takes what is recorded */
 
-    /* Told of each layer's output; may be NULL. */
+    /* Called with each layer's output; may be NULL. */
     void (*layer_done)(void *user, size_t layer, const td_tensor *output);
     void *user;
 } td__pass_signals;

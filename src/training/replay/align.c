@@ -78,8 +78,8 @@ static int32_t score(const td_layer_info *a, const td_layer_info *b) {
 }
 
 /* best[i][k]: of the layers from i and k on. */
-static void follow(const td_model *a, const td_model *b, const int32_t *best, size_t columns,
-                   int32_t *b_of_a) {
+static void follow_matches(const td_model *a, const td_model *b, const int32_t *best,
+                           size_t columns, int32_t *b_of_a) {
     size_t i = 0, k = 0, a_count = td_model_layer_count(a), b_count = td_model_layer_count(b);
     while (i < a_count && k < b_count) {
         int32_t here = best[i * columns + k];
@@ -111,12 +111,12 @@ bool td__layers_align(const td_model *a, const td_model *b, int32_t *b_of_a) {
             int32_t both = score(td_model_layer(a, i), td_model_layer(b, k));
             int32_t skip_a = best[(i + 1) * columns + k], skip_b = best[i * columns + k + 1];
             int32_t take = both ? both + best[(i + 1) * columns + k + 1] : 0;
-            int32_t most = skip_a > skip_b ? skip_a : skip_b;
-            best[i * columns + k] = take > most ? take : most;
+            int32_t skip = skip_a > skip_b ? skip_a : skip_b;
+            best[i * columns + k] = take > skip ? take : skip;
         }
         b_of_a[i] = -1;
     }
-    follow(a, b, best, columns, b_of_a);
+    follow_matches(a, b, best, columns, b_of_a);
     td__free(best);
     return true;
 }

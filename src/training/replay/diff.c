@@ -80,8 +80,8 @@ static void compare_flights(parting *p) {
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-static void add_layer(parting *p, td_layer_change *layers, const td_layer_info *a,
-                      const td_layer_info *b) {
+static void add_layer_change(parting *p, td_layer_change *layers, const td_layer_info *a,
+                             const td_layer_info *b) {
     td__arena *arena = p->found->arena;
     layers[p->found->base.layer_count++] =
         (td_layer_change){.a = a ? td__arena_text(arena, "%s", a->name) : NULL,
@@ -115,12 +115,12 @@ static td_status align_layers(parting *p, td_error *error) {
             ids[1][b_of_a[i]] = (int32_t)i;
         }
         if (!second || strcmp(first->name, second->name) != 0) {
-            add_layer(p, layers, first, second);
+            add_layer_change(p, layers, first, second);
         }
     }
     for (size_t k = 0; room && k < b_count; k++) {
         if (ids[1][k] >= (int32_t)a_count) {
-            add_layer(p, layers, NULL, td_model_layer(b, k));
+            add_layer_change(p, layers, NULL, td_model_layer(b, k));
         }
     }
     p->found->base.layers = layers;

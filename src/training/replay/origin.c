@@ -509,7 +509,7 @@ static td_status note_known(search *s, td_error *error) {
 }
 
 /* Begins after the last checkpoint before the target whose parameters are finite. */
-static td_status start(search *s, td_error *error) {
+static td_status start_search(search *s, td_error *error) {
     td__player *player = &s->player;
     int64_t step = s->target - 1;
     if (s->spike && step > 0 && step > player->parent_step) {
@@ -531,7 +531,7 @@ static td_status execute(search *s, td_error *error) {
     player->watch = &s->watch;
     player->stepped = look_at_step;
     player->user = s;
-    td_status status = start(s, error);
+    td_status status = start_search(s, error);
     status = status ? status : td__player_advance(player, s->target, error);
     if (status) {
         return status;

@@ -105,8 +105,8 @@ static const char *phase_of(td_signal_kind kind) {
     }
 }
 
-static td_operation *describe(td_run *run, const td_parting *first, const td_view *view,
-                              double value, td__arena *arena) {
+static td_operation *describe_operation(td_run *run, const td_parting *first, const td_view *view,
+                                        double value, td__arena *arena) {
     const td_run_signal *signal = td_run_signal_find(run, first->signal);
     td_operation *operation = td__arena_alloc(arena, sizeof *operation);
     if (operation && signal) {
@@ -153,7 +153,8 @@ td_status td__diff_records(td_diff *found, td_run *runs[2], td__arena *arena, td
     found->same_to = found->after;
     for (int i = 0; i < 2; i++) {
         views[i] = find_tensor(runs[i], first->signal, first->step, arena);
-        operations[i] = describe(runs[i], first, &views[i], i ? first->b : first->a, arena);
+        operations[i] =
+            describe_operation(runs[i], first, &views[i], i ? first->b : first->a, arena);
         if (!operations[i]) {
             return td_error_set(error, TD_MEMORY, "out of memory");
         }

@@ -29,7 +29,7 @@ typedef struct replay {
 /* ---- Tracks ---------------------------------------------------------------------------------- */
 
 /* Splits a list at its commas, in place; a backslash takes the next character as it is. */
-static size_t split(char *text, const char **items) {
+static size_t split_items(char *text, const char **items) {
     size_t count = 0;
     while (text && *text && count < MAX_NAMES) {
         items[count++] = text;
@@ -60,8 +60,8 @@ static td_status make_tracks(replay *r, td_error *error) {
                               .when = options->when,
                               .history = options->history,
                               .form = options->form};
-    track->what = (td_names){r->what, split(r->names, r->what)};
-    track->to = (td_names){r->to, split(r->names + size, r->to)};
+    track->what = (td_names){r->what, split_items(r->names, r->what)};
+    track->to = (td_names){r->to, split_items(r->names + size, r->to)};
     r->track_count = track->what.count ? 1 : 0;
     if (options->until) { /* ends the replay when it records something */
         r->loss[0] = "loss";

@@ -111,7 +111,7 @@ static void capture(td__trace *trace, const td__made *made, td_view view) {
     }
 }
 
-static void take(td__trace *trace, const td__made *made) {
+static void take_made(td__trace *trace, const td__made *made) {
     td_view view = td__made_view(trace->player.trainer, made);
     size_t number = trace->seen++;
     if (!view.data) {
@@ -144,10 +144,11 @@ static void take_forward(void *user, const td_tape *tape) {
             const td__edge *edge = &node->inputs[i];
             if (td__input_is_leaf(tape, edge) &&
                 (edge->slot < 0 || tape->slots[edge->slot].first_user == (int32_t)n)) {
-                take(trace, &(td__made){.in = TD__MADE_BEFORE, .node = (int32_t)n, .input = i});
+                take_made(trace,
+                          &(td__made){.in = TD__MADE_BEFORE, .node = (int32_t)n, .input = i});
             }
         }
-        take(trace, &(td__made){.in = TD__MADE_FORWARD, .node = (int32_t)n});
+        take_made(trace, &(td__made){.in = TD__MADE_FORWARD, .node = (int32_t)n});
     }
 }
 
@@ -156,7 +157,7 @@ static void take_backward(void *user, const td_tape *tape, int32_t index) {
     const td__node *node = &tape->nodes[index];
     for (int32_t i = 0; trace->on && i < node->input_count; i++) {
         if (node->inputs[i].slot >= 0) {
-            take(trace, &(td__made){.in = TD__MADE_BACKWARD, .node = index, .input = i});
+            take_made(trace, &(td__made){.in = TD__MADE_BACKWARD, .node = index, .input = i});
         }
     }
 }
@@ -164,7 +165,7 @@ static void take_backward(void *user, const td_tape *tape, int32_t index) {
 static void take_update(void *user, td_trainer *trainer, bool updated) {
     td__trace *trace = user;
     for (size_t i = 0; trace->on && updated && i < trainer->parameter_count; i++) {
-        take(trace, &(td__made){.in = TD__MADE_UPDATE, .parameter = i});
+        take_made(trace, &(td__made){.in = TD__MADE_UPDATE, .parameter = i});
     }
     trace->seen = 0; /* and not before a forward pass: each shard of a batch has one */
     if (!trace->on || trace->capture) {

@@ -24,7 +24,7 @@ typedef struct td__guess {
     int64_t classes; /* 0: values */
     int64_t values;  /* numbers in a label */
     /* Of a given model. */
-    bool binary;        /* one output tells two classes apart */
+    bool binary;        /* one output distinguishes two classes */
     bool probabilities; /* it ends in softmax or sigmoid */
 } td__guess;
 

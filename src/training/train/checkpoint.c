@@ -191,9 +191,9 @@ static bool gather_numbers(td_trainer *trainer, td__parts *p) {
 td_status td__parts_gather(td_trainer *trainer, const td__remembered *remembered, td__parts *p,
                            td_error *error) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 5;
-    *p = (td__parts){.tensors = td__calloc(most, sizeof *p->tensors),
-                     .names = td__calloc(most, sizeof *p->names),
+    size_t max_tensors = 2 * trainer->parameter_count + states + 5;
+    *p = (td__parts){.tensors = td__calloc(max_tensors, sizeof *p->tensors),
+                     .names = td__calloc(max_tensors, sizeof *p->names),
                      .counters = td__calloc(COUNTERS, sizeof *p->counters),
                      .state = td__calloc(state_size(trainer), sizeof *p->state),
                      .means = td__calloc(mean_count(trainer), 2 * sizeof *p->means)};
@@ -349,8 +349,8 @@ void td__checkpoint_save(td_trainer *trainer, bool last) {
     trainer->at.saved_at = began;
 }
 
-static td_status publish(td_trainer *trainer, const char *path, const char *notes,
-                         td_error *error) {
+static td_status publish_checkpoint(td_trainer *trainer, const char *path, const char *notes,
+                                    td_error *error) {
     const td_model_note note = {TD_NOTE_DATA, notes};
     return td_model_save(trainer->model, path, 1, &note, error);
 }
@@ -361,7 +361,7 @@ void td__model_keep_best(td_trainer *trainer) {
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
     (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.place);
-    td_status status = notes ? publish(trainer, path, notes, &error)
+    td_status status = notes ? publish_checkpoint(trainer, path, notes, &error)
                              : td_error_set(&error, TD_MEMORY, "%s: out of memory", path);
     if (status) {
         td__trainer_unrecorded(trainer, &error);
@@ -379,7 +379,7 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td_error first = {0};
-    td_status status = publish(trainer, path, notes, &first);
+    td_status status = publish_checkpoint(trainer, path, notes, &first);
     if (status) { /* once more, with the room that older checkpoints took */
         td__ring_empty(trainer);
         int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", NULL);
@@ -387,7 +387,7 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
             prune(trainer, checkpoints, 1, false);
             close(checkpoints);
         }
-        status = publish(trainer, path, notes, error);
+        status = publish_checkpoint(trainer, path, notes, error);
     }
     td__free(notes);
     return status;

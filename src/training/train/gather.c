@@ -26,7 +26,7 @@ static bool wants(void *user, size_t entry) {
 }
 
 /* Rows behind those that are there. */
-static void append(td__shards *s, size_t entry, const td_view *view) {
+static void append_view(td__shards *s, size_t entry, const td_view *view) {
     td__gathered *g = &s->gathered[entry];
     size_t bytes = (size_t)td__elements_from(&view->shape, 0) * td_dtype_size(view->dtype);
     if (!td__grow(&g->data, &g->room, g->size + bytes, MOST_BYTES, 1)) {
@@ -43,10 +43,10 @@ static void append(td__shards *s, size_t entry, const td_view *view) {
     g->size += bytes;
 }
 
-static void take(void *user, size_t entry, td_view view) {
+static void take_view(void *user, size_t entry, td_view view) {
     td_trainer *trainer = user;
     if (view.shape.rank > 0) {
-        append(&trainer->shards, entry, &view);
+        append_view(&trainer->shards, entry, &view);
     }
     if (view.release) {
         view.release(view.owner);
@@ -67,8 +67,8 @@ td_status td__gather_begin(td_trainer *trainer, td_error *error) {
         s->gathered[i].size = 0;
     }
     s->out_of_memory = false;
-    s->tap =
-        (td__signal_tap){.wants = wants, .record = take, .labels = take_labels, .user = trainer};
+    s->tap = (td__signal_tap){
+        .wants = wants, .record = take_view, .labels = take_labels, .user = trainer};
     trainer->signals.tap = &s->tap;
     return s->group ? td_group_broadcast(s->group, s->wanted, s->entry_count, 0, error) : TD_OK;
 }
@@ -109,7 +109,7 @@ static void unpack(td__shards *s, const uint8_t *all, size_t size) {
             return;
         }
         td_view view = {.dtype = (td_dtype)head.dtype, .shape = head.shape, .data = all + at};
-        append(s, head.entry, &view);
+        append_view(s, head.entry, &view);
         at += head.size;
     }
 }

@@ -23,7 +23,7 @@ enum { MOST_VALUES = 1 << 30 };
 
 /* Room for the values of this many examples. A check before training passes more of them than a
  * batch of the training has. */
-static bool make_room(td__layer_target *target, int64_t examples) {
+static bool make_target_room(td__layer_target *target, int64_t examples) {
     size_t needed = (size_t)examples * (size_t)target->width;
     return td__grow(&target->rows, &target->rows_room, needed, MOST_VALUES, sizeof(float)) &&
            td__grow(&target->error, &target->error_room, needed, MOST_VALUES, sizeof(float));
@@ -59,7 +59,8 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
                                  .width = want,
                                  .weight = weight};
     trainer->layer_target_count++;
-    if (!make_room(target, trainer->feed.info->batch) || !add_signals(trainer, layer, want)) {
+    if (!make_target_room(target, trainer->feed.info->batch) ||
+        !add_signals(trainer, layer, want)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     trainer->signals.layer_done = td__layer_target_record;
@@ -91,7 +92,7 @@ static bool read_rows(td_trainer *trainer, const td__layer_target *target, float
 /* The same into the target's own memory. */
 static bool take_rows(td_trainer *trainer, td__layer_target *target) {
     td_error error = {0};
-    if (!make_room(target, trainer->pass.batch->count)) {
+    if (!make_target_room(target, trainer->pass.batch->count)) {
         td_error_set(&error, TD_MEMORY, "out of memory for a layer's target");
         td__trainer_unrecorded(trainer, &error);
         return false;

@@ -12,8 +12,8 @@
 #define INITIAL "initial.safetensors"
 
 /* Where "model" or "weights", or a key beneath, stands in the file; NULL when it does not. */
-static td__yaml_node *place_of(const td_experiment *experiment, const char *key,
-                               const char *beneath) {
+static td__yaml_node *node_of_key(const td_experiment *experiment, const char *key,
+                                  const char *beneath) {
     td__yaml_node *node = td__yaml_get(td__yaml_root(experiment->yaml), key);
     return node && beneath ? td__yaml_get(node, beneath) : node;
 }
@@ -33,7 +33,7 @@ static td_status settle_layers(td_trainer *trainer, td_error *error) {
 }
 
 /* An input that does not say its shape has the one of its array. */
-static td_status add_layer(td_trainer *trainer, const td__choice *layer, td_error *error) {
+static td_status add_chosen_layer(td_trainer *trainer, const td__choice *layer, td_error *error) {
     const td_data_info *info = trainer->feed.info;
     const td_setting *settings = layer->settings;
     bool input = !strcmp(layer->name, "input"), shaped = false;
@@ -66,8 +66,8 @@ static td_status set_outputs(td_trainer *trainer, td_error *error) {
     return outputs.count &&
                    td_model_set_outputs(trainer->model, outputs.count, outputs.items, &reason)
                ? td__experiment_problem(trainer->experiment,
-                                        place_of(trainer->experiment, "model", NULL), reason.status,
-                                        error, "model: %s", reason.text)
+                                        node_of_key(trainer->experiment, "model", NULL),
+                                        reason.status, error, "model: %s", reason.text)
                : TD_OK;
 }
 
@@ -77,7 +77,7 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
     trainer->model = td_model_create(experiment->name, trainer->feed.info->input);
     for (size_t i = 0; i < experiment->layer_count; i++) {
         const td__choice *layer = &experiment->layers[i];
-        td_status status = add_layer(trainer, layer, &reason);
+        td_status status = add_chosen_layer(trainer, layer, &reason);
         if (status) {
             return td__experiment_problem(experiment, layer->node, status, error, "model: %s",
                                           reason.text);
@@ -96,7 +96,7 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
 
 /* ---- From a file ----------------------------------------------------------------------------- */
 
-/* What the run to go on with, or the model's file, says of its data. That it cannot be read is said
+/* What the run to go on with, or the model's file, says of its data. That it cannot be read is reported
  * where it is loaded. */
 static td_status read_notes(td_trainer *trainer, const td__model_file *file, const char *path,
                             td_error *error) {
@@ -129,7 +129,7 @@ td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
         status = read_notes(trainer, file, experiment->model_file, &reason);
     }
     td__model_file_close(file);
-    return status ? td__experiment_problem(experiment, place_of(experiment, "model", "file"),
+    return status ? td__experiment_problem(experiment, node_of_key(experiment, "model", "file"),
                                            status, error, "model.file: %s", reason.text)
                   : TD_OK;
 }
@@ -143,7 +143,7 @@ static td_status check_input(const td_trainer *trainer, td_error *error) {
     }
     char wanted[TD_SHAPE_TEXT_SIZE], given[TD_SHAPE_TEXT_SIZE];
     return fits ? TD_OK
-                : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
+                : td__experiment_problem(experiment, node_of_key(experiment, "model", "file"),
                                          TD_BAD_SHAPE, error,
                                          "model.file: it reads examples of shape %s, and data has "
                                          "%s; see data.input",
@@ -152,7 +152,7 @@ static td_status check_input(const td_trainer *trainer, td_error *error) {
 
 static td_status no_such_layer(const td_trainer *trainer, size_t which, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
-    const td__yaml_node *node = place_of(experiment, "model", "frozen");
+    const td__yaml_node *node = node_of_key(experiment, "model", "frozen");
     const char *pattern = experiment->frozen.items[which];
     size_t count = td_model_layer_count(trainer->model);
     const char **names = td__calloc(count + 1, sizeof *names);
@@ -195,7 +195,7 @@ static td_status load_weights(td_trainer *trainer, td_error *error) {
     td_error reason = {0};
     td_status status =
         experiment->weights ? td_weights_load(trainer->model, experiment->weights, &reason) : TD_OK;
-    return status ? td__experiment_problem(experiment, place_of(experiment, "weights", NULL),
+    return status ? td__experiment_problem(experiment, node_of_key(experiment, "weights", NULL),
                                            status, error, "weights: %s", reason.text)
                   : TD_OK;
 }
@@ -222,8 +222,8 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
     trainer->parameter_count = td_model_parameter_count(trainer->model);
     trainer->learner.weight_count = td_model_trainable(trainer->model, &trainer->learner.weights);
     if (trainer->learner.weight_count == 0) {
-        return td__experiment_problem(experiment, place_of(experiment, "model", NULL), TD_INVALID,
-                                      error, "model: nothing to train: %s",
+        return td__experiment_problem(experiment, node_of_key(experiment, "model", NULL),
+                                      TD_INVALID, error, "model: nothing to train: %s",
                                       trainer->parameter_count
                                           ? "every layer that has parameters is frozen"
                                           : "no layer has parameters");
@@ -233,7 +233,7 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
 
 /* The experiment that the run keeps names the run's own file, relative to itself. */
 static td_status name_initial(td_experiment *experiment) {
-    td__yaml_node *model = place_of(experiment, "model", NULL);
+    td__yaml_node *model = node_of_key(experiment, "model", NULL);
     if (experiment->model_file && td__yaml_put(experiment->yaml, model, "file",
                                                td__yaml_scalar(experiment->yaml, INITIAL, false))) {
         return TD_MEMORY;

@@ -86,7 +86,7 @@ td_status td__measures_init(td__measures *measures, const td__train_spec *train,
     return status ? status : make(measures, &measures->validation, links, error);
 }
 
-static void release(td__measure *measure, size_t count) {
+static void release_measures(td__measure *measure, size_t count) {
     for (size_t i = 0; measure->metrics && i < count; i++) {
         td_metric_destroy(measure->metrics[i]);
     }
@@ -95,10 +95,10 @@ static void release(td__measure *measure, size_t count) {
 }
 
 void td__measures_release(td__measures *measures) {
-    release(&measures->step, measures->count);
-    release(&measures->epoch, measures->count);
-    release(&measures->validation, measures->count);
-    release(&measures->shard, measures->count);
+    release_measures(&measures->step, measures->count);
+    release_measures(&measures->epoch, measures->count);
+    release_measures(&measures->validation, measures->count);
+    release_measures(&measures->shard, measures->count);
     td__free(measures->output_of);
     td__free(measures->room);
     td__free(measures->matrix);

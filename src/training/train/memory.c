@@ -33,7 +33,7 @@ static needs layer_needs(const td_layer_info *layer, size_t copies, int64_t batc
 
 /* Adds up the needs of all layers; returns the layer that has the largest, which are *most. */
 static size_t add_up(const td_trainer *trainer, size_t copies, int64_t batch, needs *all,
-                     needs *most) {
+                     needs *largest_layer) {
     size_t largest = 0;
     double wide = 0; /* the largest output */
     for (size_t i = 0; i < td_model_layer_count(trainer->model); i++) {
@@ -43,9 +43,9 @@ static size_t add_up(const td_trainer *trainer, size_t copies, int64_t batch, ne
         all->parameters += n.parameters;
         all->state += n.state;
         all->outputs += layer->parameter_count ? n.outputs : 0;
-        if (all_of(&n) > all_of(most)) {
+        if (all_of(&n) > all_of(largest_layer)) {
             largest = i;
-            *most = n;
+            *largest_layer = n;
         }
     }
     all->outputs = wide > all->outputs ? wide : all->outputs;
@@ -63,8 +63,9 @@ td_status td__trainer_check_memory(const td_trainer *trainer, td_error *error) {
     }
     int64_t batch =
         info->training > 0 && info->training < info->batch ? info->training : info->batch;
-    needs all = {0}, most = {0};
-    size_t largest = add_up(trainer, 1 + td__optimizer_states(&options), batch, &all, &most);
+    needs all = {0}, largest_layer = {0};
+    size_t largest =
+        add_up(trainer, 1 + td__optimizer_states(&options), batch, &all, &largest_layer);
     double limit = (double)td__memory_limit();
     if (all_of(&all) <= limit) {
         return TD_OK;
@@ -80,5 +81,5 @@ td_status td__trainer_check_memory(const td_trainer *trainer, td_error *error) {
         td__bytes_text(total, all_of(&all)), td__bytes_text(parts[0], all.parameters),
         td__bytes_text(parts[1], all.state), (long long)batch,
         td__bytes_text(parts[2], all.outputs), td__bytes_text(has, limit),
-        td__bytes_text(own, all_of(&most)), layer->name, td_layer_kind_name(layer->kind));
+        td__bytes_text(own, all_of(&largest_layer)), layer->name, td_layer_kind_name(layer->kind));
 }

@@ -1,5 +1,5 @@
 /* The norms of layer errors over time, for the page at the end of training; and the first error of
- * another sink, so that it is said when it happens.
+ * another sink, so that it is reported when it happens.
  *
  * A sink that the deck hands every statistic it records anyway: it costs the training thread
  * nothing. Each signal keeps at most POINTS points; when they are full, every second one goes and
@@ -59,7 +59,7 @@ void td__norms_destroy(td__norms *norms) {
 }
 
 /* The history of a signal; NULL when it keeps none, or memory is exhausted. */
-static history *find(td__norms *norms, const td_record *record) {
+static history *find_history(td__norms *norms, const td_record *record) {
     size_t index = (size_t)record->signal_index;
     size_t known = norms->signal_count;
     if (index >= known) {
@@ -95,7 +95,7 @@ static history *find(td__norms *norms, const td_record *record) {
     return made;
 }
 
-static void keep(history *h, int64_t step, double norm) {
+static void keep_norm(history *h, int64_t step, double norm) {
     if (h->seen++ % h->stride != 0) {
         return;
     }
@@ -125,9 +125,9 @@ static td_status norms_write(td_sink *sink, const td_record *record, td_error *e
     if (!record->stats || record->history) {
         return TD_OK;
     }
-    history *h = find(sink->norms, record);
+    history *h = find_history(sink->norms, record);
     if (h && (h->count == 0 || h->steps[h->count - 1] < record->step)) {
-        keep(h, record->step, record->stats->norm);
+        keep_norm(h, record->step, record->stats->norm);
     }
     return TD_OK;
 }

@@ -77,7 +77,7 @@ static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *tra
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static void join(char *text, const td_names *names, const char *otherwise) {
+static void join_names(char *text, const td_names *names, const char *otherwise) {
     size_t length = 0;
     (void)snprintf(text, TEXT_SIZE, "%s", names->count ? "" : otherwise);
     for (size_t i = 0; i < names->count && length < TEXT_SIZE - 1; i++) {
@@ -97,7 +97,7 @@ static void list_sinks(char *text, const td__track_spec *track) {
             names[count++] = classes[i]->name;
         }
     }
-    join(text, &(td_names){names, count}, "no sink");
+    join_names(text, &(td_names){names, count}, "no sink");
 }
 
 static void describe_schedule(char *text, const td__track_spec *track) {
@@ -136,8 +136,8 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
                        td_plan_entry *entry) {
     char *what = texts, *schedule = texts + TEXT_SIZE, *forms = texts + (size_t)2 * TEXT_SIZE,
          *sinks = texts + (size_t)3 * TEXT_SIZE;
-    join(what, &track->what, "");
-    join(forms, &track->forms, "each sink likes");
+    join_names(what, &track->what, "");
+    join_names(forms, &track->forms, "each sink likes");
     list_sinks(sinks, track);
     describe_schedule(schedule, track);
     *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};

@@ -9,7 +9,7 @@ void td__plateau_init(td__plateau *plateau, const td__train_spec *train, double 
         .patience = spec->patience,
         .cooldown = spec->cooldown,
         .factor = spec->factor,
-        .least = spec->min_rate,
+        .min_rate = spec->min_rate,
         .rate = rate,
         .initial = rate,
     };
@@ -28,10 +28,10 @@ bool td__plateau_take(td__plateau *plateau, double value, int64_t epoch) {
         return false;
     }
     if (plateau->cooling > 0 || ++plateau->waited < plateau->patience ||
-        plateau->rate <= plateau->least) {
+        plateau->rate <= plateau->min_rate) {
         return false;
     }
-    plateau->rate = fmax(plateau->rate * plateau->factor, plateau->least);
+    plateau->rate = fmax(plateau->rate * plateau->factor, plateau->min_rate);
     plateau->cooling = plateau->cooldown;
     plateau->waited = 0;
     return true;

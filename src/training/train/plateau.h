@@ -8,7 +8,7 @@ typedef struct td__plateau {
     td__best best;             /* monitor NULL: there is none */
     int64_t patience, waited;  /* epochs */
     int64_t cooldown, cooling; /* epochs after a reduction in which none are counted */
-    double factor, least;
+    double factor, min_rate;
     double rate;    /* in effect */
     double initial; /* of the experiment */
 } td__plateau;

@@ -21,7 +21,7 @@
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* "a,b.*" of a list of names; NULL when memory is exhausted or the list is empty. */
-static char *join(const td_names *names) {
+static char *join_names(const td_names *names) {
     size_t room = 1;
     for (size_t i = 0; i < names->count; i++) {
         room += strlen(names->items[i]) + 1;
@@ -35,7 +35,7 @@ static char *join(const td_names *names) {
 }
 
 static td_status add_track(td_trainer *trainer, const td__track_spec *spec, td_error *error) {
-    char *what = join(&spec->what), *to = join(&spec->to);
+    char *what = join_names(&spec->what), *to = join_names(&spec->to);
     td_error reason = {0};
     td_status status = TD_MEMORY;
     if (what && (to || spec->to.count == 0)) {

@@ -1,4 +1,4 @@
-/* What should be said before training, though it can be done. */
+/* What should be reported before training, though it can be done. */
 #include "nn/model.h"
 #include "train/trainer.h"
 
@@ -23,7 +23,7 @@ void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, co
     }
 }
 
-static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
+static td__yaml_node *node_of_key(const td_trainer *trainer, const char *section, const char *key) {
     td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);
     td__yaml_node *inner = node && key ? td__yaml_get(node, key) : NULL;
     return inner ? inner : node;
@@ -37,8 +37,8 @@ td_status td__trainer_check_ids(td_trainer *trainer, td_error *error) {
         return TD_OK;
     }
     const char *key = data->standardize ? "standardize" : "scale";
-    return td__experiment_problem(trainer->experiment, place_of(trainer, "data", key), TD_INVALID,
-                                  error,
+    return td__experiment_problem(trainer->experiment, node_of_key(trainer, "data", key),
+                                  TD_INVALID, error,
                                   "data.%s: layer '%s' takes inputs as ids, and changed ones are "
                                   "others: leave it out; other inputs have the layers "
                                   "normalization and rescaling",
@@ -66,7 +66,7 @@ td__label_range td__label_range_of(td_loss loss) {
     return ranges[loss].limited ? ranges[loss].range : (td__label_range){-INFINITY, INFINITY};
 }
 
-/* A class without an output cannot be trained. What else a loss cannot use is only said: it is for the
+/* A class without an output cannot be trained. What else a loss cannot use is only reported: it is for the
  * diagnosis to show what comes of it. */
 td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
@@ -116,17 +116,17 @@ static void check_probabilities(const td_trainer *trainer, size_t output,
     }
     bool squashed = !strcmp(last, "softmax") || !strcmp(last, "sigmoid");
     if (objective->options.from_logits && !strcmp(last, wanted)) {
-        td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
+        td__trainer_remark(trainer, node_of_key(trainer, "train", "from_logits"),
                            "from_logits: true, and layer '%s' ends in %s already: it is "
                            "applied twice; take one of them away",
                            layer, wanted);
     } else if (objective->options.from_logits && squashed) {
-        td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
+        td__trainer_remark(trainer, node_of_key(trainer, "train", "from_logits"),
                            "from_logits: true, and layer '%s' ends in %s: the loss applies %s to "
                            "it; take one of them away",
                            layer, last, wanted);
     } else if (!objective->options.from_logits && !squashed) {
-        td__trainer_remark(trainer, place_of(trainer, "train", "loss"),
+        td__trainer_remark(trainer, node_of_key(trainer, "train", "loss"),
                            "train.loss: %s takes probabilities, and layer '%s' ends in none: say "
                            "from_logits: true, or activation: %s",
                            td_loss_name(objective->loss), layer, wanted);
@@ -141,7 +141,7 @@ static void check_stopping(const td_trainer *trainer) {
     td_better better = td__monitor_better(train, train->stop_monitor);
     bool larger = train->stop_mode == TD__MODE_MAX;
     if ((better == TD_BETTER_LARGER && !larger) || (better == TD_BETTER_SMALLER && larger)) {
-        td__trainer_remark(trainer, place_of(trainer, "train", "early_stopping"),
+        td__trainer_remark(trainer, node_of_key(trainer, "train", "early_stopping"),
                            "train.early_stopping: mode: %s, but of %s the %s is better",
                            larger ? "max" : "min", train->stop_monitor,
                            larger ? "smaller" : "larger");
@@ -153,7 +153,7 @@ static void check_masks(const td_trainer *trainer) {
     for (size_t i = 0; i < trainer->layer_count; i++) {
         const td_layer_info *layer = td_model_layer(trainer->model, i);
         if (layer->mask_dropped) {
-            td__trainer_remark(trainer, place_of(trainer, "model", NULL),
+            td__trainer_remark(trainer, node_of_key(trainer, "model", NULL),
                                "model: layer '%s' (%s) can do nothing with the mask of what it "
                                "reads: behind it, all steps count",
                                layer->name, td_layer_kind_name(layer->kind));
@@ -166,13 +166,13 @@ td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
     check_masks(trainer);
     const td_data_info *info = trainer->feed.info;
     if (info->batch > info->training) {
-        td__trainer_remark(trainer, place_of(trainer, "data", "batch"),
+        td__trainer_remark(trainer, node_of_key(trainer, "data", "batch"),
                            "data.batch: %lld is more than the %lld examples to train on: an epoch "
                            "is one step",
                            (long long)info->batch, (long long)info->training);
     }
     if (td_optimizer_settled(trainer->learner.optimizer)->learning_rate.value == 0) {
-        td__trainer_remark(trainer, place_of(trainer, "train", "optimizer"),
+        td__trainer_remark(trainer, node_of_key(trainer, "train", "optimizer"),
                            "train.optimizer: a learning rate of 0 learns nothing");
     }
     for (size_t i = 0; i < td_model_output_count(trainer->model); i++) {

@@ -61,14 +61,14 @@ static size_t list_ring(int ring, slot slots[MAX_RING + 1]) {
 /* The one whose removal costs least: the gap that it leaves, by its distance from the last step. */
 static size_t choose_victim(const slot *slots, size_t count, int64_t last) {
     size_t victim = 0;
-    double least = 0;
+    double lowest_cost = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t before = i ? slots[i - 1].step : 0,
                 after = i + 1 < count ? slots[i + 1].step : last;
         double cost = (double)(after - before) / (double)(last - slots[i].step + 1);
-        if (i == 0 || cost < least) {
+        if (i == 0 || cost < lowest_cost) {
             victim = i;
-            least = cost;
+            lowest_cost = cost;
         }
     }
     return victim;

@@ -79,7 +79,7 @@ static bool is_due(const td__interval *every, int64_t step, int64_t epoch, bool 
            (every->epochs && epoch_end && epoch % every->epochs == 0);
 }
 
-/* What a checkpoint will cost is what the last one has; before the first, what writing so many
+/* What a checkpoint will cost is what the last one has; before the first, what writing as many
  * numbers takes on a slow disk. */
 static bool wants_checkpoint(const td_trainer *trainer, bool epoch_end) {
     const td__train_spec *train = &trainer->experiment->train;
@@ -145,7 +145,7 @@ static void end_epoch(td_trainer *trainer, bool whole) {
     }
 }
 
-static td_status step(td_trainer *trainer, const td_batch *batch, td_error *error) {
+static td_status train_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__progress *at = &trainer->at;
     bool last = batch->index + 1 == trainer->feed.batches;
     bool epoch_end = last || at->step + 1 == trainer->feed.steps;
@@ -190,7 +190,7 @@ static td_status train(td_trainer *trainer, td_error *error) {
         int64_t epoch = at->epoch;
         while (!status && !is_done(trainer) && epoch == at->epoch &&
                td_batches_next(trainer->feed.training, &batch)) {
-            status = step(trainer, &batch, error);
+            status = train_step(trainer, &batch, error);
         }
         status = status ? status : td__feed_status(trainer->feed.training, error);
     }
@@ -204,7 +204,7 @@ td_status td__trainer_advance(td_trainer *trainer, int64_t last, td_error *error
 }
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
-static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
+static td_status finish_training(td_trainer *trainer, bool interrupted, td_error *error) {
     if (td__trainer_writes(trainer)) {
         td__checkpoint_save(trainer, true);
     }
@@ -246,7 +246,7 @@ static td_status open_recording(td_trainer *trainer, td_error *error) {
     return status;
 }
 
-static td_status run(td_trainer *trainer, bool *interrupted, td_error *error) {
+static td_status train_epochs(td_trainer *trainer, bool *interrupted, td_error *error) {
     bool writes = td__trainer_writes(trainer);
     td_status status = trainer->resume && writes ? td__checkpoint_resume(trainer, error) : TD_OK;
     status = status ? status : td__group_share_state(trainer, error);
@@ -262,7 +262,7 @@ static td_status run(td_trainer *trainer, bool *interrupted, td_error *error) {
     *interrupted =
         is_stopped(trainer) && trainer->at.step < trainer->feed.steps && !trainer->stopping.stopped;
     if (!status && trainer->at.step > 0) {
-        status = finish(trainer, *interrupted, error);
+        status = finish_training(trainer, *interrupted, error);
     }
     if (status) {
         save_what_is_there(trainer);
@@ -281,7 +281,7 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
         return td_error_set(error, TD_STATE, "a trainer runs once");
     }
     trainer->ran = true;
-    td_status status = run(trainer, &interrupted, &reason);
+    td_status status = train_epochs(trainer, &interrupted, &reason);
     if (status && trainer->shards.group && !trainer->agreed) {
         td_group_fail(trainer->shards.group, reason.text);
     }

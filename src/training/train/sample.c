@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { STREAM_SAMPLES = 0x5a }; /* tells this use of the seed from others */
+enum { STREAM_SAMPLES = 0x5a }; /* distinguishes this use of the seed from others */
 
 /* Room for the rows of a sample, what goes in and what comes out. */
 typedef struct sample {
@@ -21,7 +21,7 @@ typedef struct sample {
     td_shape output_shape; /* with count first */
 } sample;
 
-static void release(sample *s) {
+static void release_sample(sample *s) {
     td__free(s->rows);
     td__free(s->input);
     td__free(s->output);
@@ -139,6 +139,6 @@ td_status td__predict_sample(td_trainer *trainer, td_error *error) {
     if (!status) {
         record(trainer, &s);
     }
-    release(&s);
+    release_sample(&s);
     return status;
 }

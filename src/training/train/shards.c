@@ -376,7 +376,7 @@ static td_batch rows_at(const td_batch *batch, int64_t begin, int64_t count) {
                       .rows = batch->rows + begin};
 }
 
-static td_batch cut(const td__shards *s, const td_batch *batch) {
+static td_batch cut_batch(const td__shards *s, const td_batch *batch) {
     int64_t number = s->first + s->at;
     int64_t begin = batch->count * number / s->count, end = batch->count * (number + 1) / s->count;
     return rows_at(batch, begin, end - begin);
@@ -456,7 +456,7 @@ static td_status run_pass(td_trainer *trainer, td_error *error) {
 static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__shards *s = &trainer->shards;
     td__pass *pass = &trainer->pass;
-    s->part = cut(s, batch);
+    s->part = cut_batch(s, batch);
     s->share = (float)((double)s->part.count / (double)batch->count);
     s->idle = s->part.count == 0;
     move_averages(trainer, RESTORE);
@@ -508,7 +508,7 @@ static td_status exchange(td_trainer *trainer, td_status failed, td_error *error
 }
 
 /* The measures have the step; the pass is open, with the whole batch. */
-static td_status finish(td_trainer *trainer, const td_batch *batch, td_error *error) {
+static td_status finish_shard_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__shards *s = &trainer->shards;
     td__measures *measures = &trainer->measures;
     td__measure_take_sum(measures, &measures->shard, numbers_of(s) + AGREED);
@@ -584,7 +584,7 @@ td_status td__shards_compute(td_trainer *trainer, const td_batch *batch, td_erro
         move_averages(trainer, RESTORE);
         return td_error_set(error, status, "%s", reason.text);
     }
-    return finish(trainer, batch, error);
+    return finish_shard_step(trainer, batch, error);
 }
 
 /* ---- Validation ------------------------------------------------------------------------------ */

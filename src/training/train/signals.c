@@ -307,8 +307,8 @@ static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, 
 }
 
 /* Pre-activations and updates cost something: they are made for those that somebody wants. */
-static td_status prepare(td_trainer *trainer, td__condition **conditions,
-                         const td__signal_entry *entry, td_error *error) {
+static td_status prepare_conditions(td_trainer *trainer, td__condition **conditions,
+                                    const td__signal_entry *entry, td_error *error) {
     bool costs = entry->kind == TD_SIGNAL_PREACTIVATION || entry->kind == TD_SIGNAL_UPDATE ||
                  td__optimizer_signal_needs_update(entry);
     if (!costs ||
@@ -358,7 +358,7 @@ static void remark_matrices(const td_trainer *trainer, td__condition **condition
     }
 }
 
-/* Of several outputs `prediction` is the first one's: the others are said to be elsewhere. */
+/* Of several outputs `prediction` is the first one's: where the others are recorded is reported. */
 static void remark_predictions(const td_trainer *trainer, td__condition **conditions) {
     if (trainer->head_count > 1 && is_asked_for(trainer, conditions, "prediction", false)) {
         td__trainer_remark(trainer, NULL,
@@ -397,7 +397,7 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
                              : TD_OK;
     }
     for (size_t i = 0; !status && i < trainer->signals.count; i++) {
-        status = prepare(trainer, conditions, &trainer->signals.entries[i], error);
+        status = prepare_conditions(trainer, conditions, &trainer->signals.entries[i], error);
     }
     if (!status) {
         choose_every_step(trainer, conditions);

@@ -22,7 +22,7 @@ typedef struct visit {
     td_status status;
 } visit;
 
-static void take(visit *v, const char *key, const char *name, const char *path) {
+static void take_source(visit *v, const char *key, const char *name, const char *path) {
     td__source_file source = {.path = path};
     if (!path || v->status) {
         return;
@@ -33,7 +33,8 @@ static void take(visit *v, const char *key, const char *name, const char *path) 
 
 static void take_pieces(visit *v, const char *key, const td_pieces *pieces) {
     for (size_t i = 0; i < pieces->count; i++) {
-        take(v, key, pieces->items[i].name ? pieces->items[i].name : "", pieces->items[i].path);
+        take_source(v, key, pieces->items[i].name ? pieces->items[i].name : "",
+                    pieces->items[i].path);
     }
 }
 
@@ -41,17 +42,17 @@ td_status td__sources_visit(const td_experiment *experiment, td__source_function
                             td_error *error) {
     const td_data_options *data = &experiment->data;
     visit v = {.each = each, .user = user, .error = error};
-    take(&v, "train", "", data->train);
-    take(&v, "labels", "", data->labels);
-    take(&v, "validation", "", data->validation);
-    take(&v, "validation_labels", "", data->validation_labels);
+    take_source(&v, "train", "", data->train);
+    take_source(&v, "labels", "", data->labels);
+    take_source(&v, "validation", "", data->validation);
+    take_source(&v, "validation_labels", "", data->validation_labels);
     take_pieces(&v, "inputs", &data->input_pieces);
     take_pieces(&v, "labels", &data->label_pieces);
     take_pieces(&v, "validation_inputs", &data->validation_input_pieces);
     take_pieces(&v, "validation_labels", &data->validation_label_pieces);
     for (size_t i = 0; i < experiment->train.layer_loss_count; i++) {
         const td__layer_loss *loss = &experiment->train.layer_losses[i];
-        take(&v, "target", loss->layer, loss->target);
+        take_source(&v, "target", loss->layer, loss->target);
     }
     return v.status;
 }

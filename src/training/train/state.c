@@ -15,7 +15,7 @@ static size_t align(size_t bytes) {
 }
 
 /* One block: the tensors' values, then their names. */
-static td_status make_room(td__state *state, const td__parts *parts, td_error *error) {
+static td_status make_state_room(td__state *state, const td__parts *parts, td_error *error) {
     size_t bytes = 0;
     for (size_t i = 0; i < parts->count; i++) {
         bytes += align(bytes_of(&parts->tensors[i].view)) + strlen(parts->tensors[i].name) + 1;
@@ -46,7 +46,7 @@ td_status td__state_save(td_trainer *trainer, td__state *state, td_error *error)
     td__parts parts = {0};
     td_status status = td__parts_gather(trainer, NULL, &parts, error);
     if (!status && !state->memory) {
-        status = make_room(state, &parts, error);
+        status = make_state_room(state, &parts, error);
     }
     for (size_t i = 0; !status && i < parts.count; i++) {
         memcpy((void *)(uintptr_t)state->tensors[i].view.data, parts.tensors[i].view.data,

@@ -1,4 +1,4 @@
-/* One training step. The deck hears of each tensor the moment it exists: outputs and gradients from
+/* One training step. The deck gets each tensor the moment it exists: outputs and gradients from
  * the pass, numbers when they are known, parameters after the update. */
 #include "train/trainer.h"
 
@@ -66,7 +66,7 @@ void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t
     }
 }
 
-static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
+static td_status measure_step(td_trainer *trainer, bool epoch_end, td_error *error) {
     td__measures *measures = &trainer->measures;
     td_status status = TD_OK;
     if (trainer->shards.count == 1) {
@@ -174,7 +174,7 @@ static td_status observe(td_trainer *trainer, bool updated, td_error *error) {
                : TD_OK;
 }
 
-static td_status forward(td_trainer *trainer, const td_batch *batch, td_error *error) {
+static td_status forward_step(td_trainer *trainer, const td_batch *batch, td_error *error) {
     td__pass *pass = &trainer->pass;
     if (trainer->shards.count > 1) {
         return td__shards_compute(trainer, batch, error);
@@ -192,9 +192,9 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     (void)td_deck_begin(trainer->recording.deck, trainer->at.epoch + 1, step, epoch_end);
     bool verified = td__step_is_verified(trainer);
     td_status status = verified ? td__step_rehearse(trainer, batch, error) : TD_OK;
-    status = status ? status : forward(trainer, batch, error);
+    status = status ? status : forward_step(trainer, batch, error);
     if (!status) {
-        status = measure(trainer, epoch_end, error);
+        status = measure_step(trainer, epoch_end, error);
     }
     bool finite = !status && isfinite(td_tensor_scalar(pass->loss));
     if (!status && !finite && trainer->experiment->stop_on_nan) {

@@ -50,10 +50,10 @@ static td_status make_optimizer(td_trainer *trainer, td_error *error) {
 /* Room for the gradients of all weights and of all outputs. */
 static td_status make_learner(td_trainer *trainer, td_error *error) {
     td__learner *learner = &trainer->learner;
-    size_t most = learner->weight_count + trainer->layer_count, found = 0;
-    learner->targets = td__calloc(most + 1, sizeof *learner->targets);
-    learner->gradients = td__calloc(most + 1, sizeof *learner->gradients);
-    learner->recorders = td__calloc(most + 1, sizeof *learner->recorders);
+    size_t max_count = learner->weight_count + trainer->layer_count, found = 0;
+    learner->targets = td__calloc(max_count + 1, sizeof *learner->targets);
+    learner->gradients = td__calloc(max_count + 1, sizeof *learner->gradients);
+    learner->recorders = td__calloc(max_count + 1, sizeof *learner->recorders);
     learner->weight_of = td__calloc(trainer->parameter_count + 1, sizeof *learner->weight_of);
     trainer->layer_targets = td__calloc(trainer->layer_count, sizeof *trainer->layer_targets);
     if (!learner->targets || !learner->gradients || !learner->recorders || !learner->weight_of ||
@@ -131,7 +131,7 @@ static td_status make_progress_values(td_trainer *trainer, td_error *error) {
     return trainer->progress_values ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
-/* Without a word about recording, what progress shows is kept, and nothing else. */
+/* When the experiment does not mention recording, what progress shows is kept, and nothing else. */
 static td_status record_progress_values(td_trainer *trainer, td_error *error) {
     if (!trainer->experiment->unrecorded) {
         return TD_OK;
@@ -179,7 +179,7 @@ static td_status make_stopping(td_trainer *trainer, td_error *error) {
 
 /* ---- The object ------------------------------------------------------------------------------ */
 
-static td_status prepare(td_trainer *trainer, td_error *error) {
+static td_status prepare_trainer(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);
     td_status (*const stages[])(td_trainer *, td_error *) = {
         td__trainer_load_model,
@@ -221,7 +221,7 @@ td_trainer *td_trainer_create(td_experiment *experiment, const td_trainer_option
     trainer->out = td__strdup(trainer->options.out ? trainer->options.out : "runs");
     trainer->resume = trainer->options.resume ? td__strdup(trainer->options.resume) : NULL;
     td_status status = trainer->out && (trainer->resume || !trainer->options.resume)
-                           ? prepare(trainer, error)
+                           ? prepare_trainer(trainer, error)
                            : td_error_set(error, TD_MEMORY, "out of memory");
     if (status) {
         td_trainer_destroy(trainer);

@@ -33,7 +33,8 @@ static bool is_same(td__verify *verify, const print *now) {
 }
 
 /* False: it differs, and is the first. */
-static bool take(td__verify *verify, int32_t index, int32_t input, const void *data, size_t bytes) {
+static bool take_fingerprint(td__verify *verify, int32_t index, int32_t input, const void *data,
+                             size_t bytes) {
     print now = {.index = index, .input = input, .hash = td__xxh64(data, bytes, 0)};
     if (verify->second) {
         return *verify->differs || is_same(verify, &now);
@@ -60,7 +61,8 @@ static void take_forward(void *user, const td_tape *tape) {
     td__verify *verify = user;
     for (size_t i = 0; i < tape->node_count; i++) {
         const td__node *node = &tape->nodes[i];
-        if (!take(verify, (int32_t)i, FORWARD, node->output->data, bytes_of(node->output))) {
+        if (!take_fingerprint(verify, (int32_t)i, FORWARD, node->output->data,
+                              bytes_of(node->output))) {
             name_node(verify, node, "forward");
         }
     }
@@ -71,7 +73,8 @@ static void take_backward(void *user, const td_tape *tape, int32_t index) {
     const td__node *node = &tape->nodes[index];
     for (int32_t i = 0; i < node->input_count; i++) {
         const float *gradient = node->inputs[i].slot < 0 ? NULL : td__gradient_of(tape, node, i);
-        if (gradient && !take(verify, index, i, gradient, bytes_of(node->inputs[i].tensor))) {
+        if (gradient &&
+            !take_fingerprint(verify, index, i, gradient, bytes_of(node->inputs[i].tensor))) {
             name_node(verify, node, "backward");
         }
     }
@@ -79,7 +82,7 @@ static void take_backward(void *user, const td_tape *tape, int32_t index) {
 
 void td__verify_parameter(td__verify *verify, size_t index, const td_tensor *tensor,
                           const char *optimizer) {
-    if (!take(verify, (int32_t)index, UPDATE, tensor->data, bytes_of(tensor))) {
+    if (!take_fingerprint(verify, (int32_t)index, UPDATE, tensor->data, bytes_of(tensor))) {
         (void)snprintf(verify->differs, sizeof verify->differs, "%s, the update of %.300s",
                        optimizer, tensor->name);
     }

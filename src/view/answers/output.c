@@ -71,11 +71,6 @@ void td__put_double(td__output *out, double number) {
     td__put(out, bytes, sizeof bytes);
 }
 
-void td__put_padding(td__output *out) {
-    static const uint8_t zeros[8];
-    td__put(out, zeros, (8 - out->size % 8) % 8);
-}
-
 bool td__output_gzip(const td__output *plain, int level, td__output *packed) {
     size_t room = compressBound((uLong)plain->size) + 64;
     uint8_t *data = td__calloc(room, 1);

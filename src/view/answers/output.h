@@ -20,8 +20,7 @@ void td__put_json(td__output *out, const char *text);
 /* A JSON number: null for NaN, ±1e999 (which reads as infinity) for infinities. */
 void td__put_number(td__output *out, double number);
 void td__put_double(td__output *out, double number);
-/* Zeros up to a multiple of eight bytes. */
-void td__put_padding(td__output *out);
+
 /* Compresses plain by gzip, level 1 (fast) to 9; false when memory is exhausted. */
 bool td__output_gzip(const td__output *plain, int level, td__output *packed);
 void td__output_release(td__output *out);

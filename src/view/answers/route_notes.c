@@ -1,4 +1,4 @@
-/* /api/settings, /api/note: what the trainings of all runs were told, and what people say of a run. */
+/* /api/settings, /api/note: the settings of all runs, and what people note about a run. */
 #include "answers/answer.h"
 
 #include <string.h>

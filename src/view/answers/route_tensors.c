@@ -459,11 +459,11 @@ td_status td__route_texts(td__call *call, td_error *error) {
         return error->status;
     }
     texts t = {.out = call->out};
-    int64_t most = td__call_number(call, "most", 1, MAX_TEXTS, 1);
+    int64_t max_count = td__call_number(call, "most", 1, MAX_TEXTS, 1);
     int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
     td__put_text(call->out, "{\"texts\":[");
     td_status status = TD_OK;
-    while (!status && t.count < most && step >= signal->first_step) {
+    while (!status && t.count < max_count && step >= signal->first_step) {
         status = td_run_at(call->run->run, signal, TD_TEXT, step, put_text, &t, error);
         step = t.step - 1;
     }

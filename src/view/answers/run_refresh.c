@@ -131,7 +131,7 @@ static bool summarise_verdict(td__cached_run *run) {
     return replace_text(&run->verdict, &v.text);
 }
 
-/* ---- What people said of it, and what training was told ------------------------------- */
+/* ---- What people noted about it, and its settings -------------------------------------- */
 
 typedef struct object {
     td__output text;

@@ -36,7 +36,7 @@ struct td_viewer {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static void publish(td_viewer *viewer, const void *text, size_t size) {
+static void publish_changes(td_viewer *viewer, const void *text, size_t size) {
     pthread_mutex_lock(&viewer->lock);
     td__output *message = &viewer->messages[++viewer->message_count % RING];
     message->size = 0;
@@ -117,7 +117,7 @@ static void *refresh_runs(void *user) {
             td__put_text(&message, ":\n\n"); /* a heartbeat: detects closed connections */
         }
         if (message.size && !message.failed) {
-            publish(viewer, message.data, message.size);
+            publish_changes(viewer, message.data, message.size);
             last_message = now;
         }
         td__output_release(&message);

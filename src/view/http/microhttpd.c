@@ -91,8 +91,8 @@ static void remove_follower(void *user) {
     free(f);
 }
 
-static struct MHD_Response *follow(struct td__http_server *server,
-                                   struct MHD_Connection *connection) {
+static struct MHD_Response *follow_changes(struct td__http_server *server,
+                                           struct MHD_Connection *connection) {
     follower *f = calloc(1, sizeof *f);
     if (!f) {
         return NULL;
@@ -262,7 +262,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
         allow_client(server, connection);
     }
     struct MHD_Response *made =
-        response.follow ? follow(server, connection)
+        response.follow ? follow_changes(server, connection)
                         : MHD_create_response_from_buffer(response.body.size, response.body.data,
                                                           MHD_RESPMEM_MUST_COPY);
     server->options.release(server->options.user, &response);
@@ -304,8 +304,8 @@ static struct MHD_Daemon *start_daemon(struct td__http_server *server, struct so
         keep_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, drop_target, NULL, MHD_OPTION_END);
 }
 
-static td_status start(const td__http_options *options, td__http_server **result, int *port,
-                       td_error *error) {
+static td_status start_server(const td__http_options *options, td__http_server **result, int *port,
+                              td_error *error) {
     struct sockaddr_storage address;
     td_status status = find_address(options->host, options->port, &address, error);
     if (status) {
@@ -353,7 +353,7 @@ static void stop(td__http_server *server) {
 extern const td__http_engine td_http_engine;
 __attribute__((visibility("default"))) const td__http_engine td_http_engine = {
     .size = sizeof(td__http_engine),
-    .start = start,
+    .start = start_server,
     .wake = wake,
     .followed = followed,
     .stop = stop,

@@ -133,7 +133,7 @@ static void a_file_that_was_read_to_its_end_is_in_the_cache(void **state) {
     free(again);
 }
 
-/* What is wrong is said in the same words, when it is found. */
+/* What is wrong is reported in the same words, when it is found. */
 static void assert_told_later(const char *path, td_data_options options) {
     td_error at_once = {0}, later = {0};
     options.train = path;

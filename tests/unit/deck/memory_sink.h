@@ -1,4 +1,4 @@
-/* A sink that remembers what it was given, and can be told to stall or to fail. */
+/* A sink that remembers what it was given, and can be made to stall or to fail. */
 #ifndef TAPEDECK_TESTS_MEMORY_SINK_H
 #define TAPEDECK_TESTS_MEMORY_SINK_H
 
@@ -151,7 +151,7 @@ static const td_sink_class memory_class = {
     .name = "memory",
     .forms = TD_TENSOR | TD_ROWS | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT,
     .default_forms = TD_TENSOR,
-    .standard = true,
+    .by_default = true,
     .open = memory_open,
     .expect = memory_expect,
     .write = memory_write,

@@ -1,4 +1,4 @@
-/* Alerts: who is told, what of, and how often. */
+/* Alerts: who is notified, of what, and how often. */
 #include "folder.h"
 
 #include "tapedeck/run.h"

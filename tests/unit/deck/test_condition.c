@@ -1,4 +1,4 @@
-/* Conditions: what they mean, what they remember, and what is said about wrong ones. */
+/* Conditions: what they mean, what they remember, and how wrong ones are reported. */
 #include "test.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* What a signal is: declared, or guessed from its name; and that sinks are told. */
+/* What a signal is: declared, or guessed from its name; and that sinks get it. */
 #include "memory_sink.h"
 
 static const struct {

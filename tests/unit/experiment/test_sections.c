@@ -1,4 +1,4 @@
-/* The sections of an experiment file: what they mean, and what is said of what means nothing. */
+/* The sections of an experiment file: what they mean, and how what means nothing is reported. */
 #include "test.h"
 
 #include "experiment/experiment.h"

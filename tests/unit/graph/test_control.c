@@ -68,7 +68,7 @@ static void close_graph(ran *r) {
     td__graph_destroy(r->graph);
 }
 
-/* In so many MiB of memory. */
+/* In this many MiB of memory. */
 static void refuse(proto_bytes graph, size_t memory, td_status status, const char *words) {
     ran r = open_graph(graph, 16);
     td_error error = {0};
@@ -93,7 +93,7 @@ static void refuse_file(proto_bytes graph, td_status status, const char *words) 
     free(model.data);
 }
 
-/* Input x, one loop over x with so many rounds, outputs. */
+/* Input x, one loop over x with `rounds` rounds, outputs. */
 static proto_bytes loop_graph(int64_t rounds, proto_bytes body) {
     proto_bytes graph = {0}, loop = node_of("Loop", "rounds yes one", "y all");
     put_graph_attribute(&loop, "body", body);

@@ -78,7 +78,7 @@ class Case(unittest.TestCase):
 
 
 class Oldest(Case):
-    """libver='earliest', which is what h5py and Keras write when they are not told otherwise."""
+    """libver='earliest', which is what h5py and Keras write by default."""
 
     def test_types_and_byte_orders(self):
         with self.make() as file:

@@ -14,7 +14,7 @@ static void put(uint8_t *at, uint64_t value, unsigned size) {
     }
 }
 
-/* Makes the superblock tell another size of the file. */
+/* Makes the superblock say another size of the file. */
 static void tell_size(uint8_t *bytes, size_t size) {
     if (size < 96) {
         return;

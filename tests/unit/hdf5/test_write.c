@@ -1,4 +1,4 @@
-/* What is written reads back; what cannot be written is told once, and fails nothing else. */
+/* What is written reads back; what cannot be written is reported once, and fails nothing else. */
 #include "support.h"
 
 #include "base/little.h"
@@ -111,7 +111,7 @@ static void texts_beyond_what_one_heap_holds(void **state) {
     free(texts);
 }
 
-/* The first failure of what add does, as the size tells it. */
+/* The first failure of what add does, as the size shows it. */
 static void assert_fails(td__hdf5_maker *maker, td_status status, const char *text) {
     td_error error = {0};
     uint64_t size = 0;

@@ -1,4 +1,4 @@
-/* What cannot be had of a Keras file is refused, all at once, with what and where; nothing is ever
+/* What is not supported of a Keras file is refused, all at once, with what and where; nothing is ever
  * loaded with other numbers. */
 #include "test.h"
 
@@ -320,7 +320,7 @@ static void out_of_memory_anywhere_is_an_error(void **state) {
             model = td__keras_parse("x.keras", whole.bytes, whole.size, &error);
             td__allocation_fail_at(0);
             if (!model && !error.text[0]) {
-                fail_msg("allocation %d failed without a word", (int)n);
+                fail_msg("allocation %d failed without an error", (int)n);
             }
         }
         assert_non_null(model);

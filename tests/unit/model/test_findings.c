@@ -1,4 +1,4 @@
-/* What is unusual about models that came from ONNX files: only what is certain is said. */
+/* What is unusual about models that came from ONNX files: only what is certain is reported. */
 #include "test.h"
 
 #include "onnx_bytes.h"

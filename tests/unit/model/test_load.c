@@ -106,7 +106,7 @@ static void a_byte_that_is_wrong_does_no_harm(void **state) {
     }
 }
 
-/* A safetensors file with this header and so many bytes of zeros. */
+/* A safetensors file with this header and `data` bytes of zeros. */
 static void write_header(const char *header, size_t data) {
     size_t length = strlen(header);
     unsigned char *all = calloc(1, 8 + length + data);

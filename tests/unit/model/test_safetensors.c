@@ -24,7 +24,7 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-/* A file with this header and so many bytes of data, in memory. */
+/* A file with this header and `data` bytes, in memory. */
 static td__safetensors *parse(const char *header, size_t data, td_error *error) {
     static unsigned char bytes[4096];
     size_t length = strlen(header);

@@ -81,12 +81,71 @@ static void torch_weights_are_whole(void **state) {
     }
 }
 
+static size_t bytes_of(const td__field *field) {
+    static const size_t sizes[] = {
+        [TD__FIELD_INTEGER] = sizeof(int64_t),
+        [TD__FIELD_PAIR] = sizeof(int64_t[2]),
+        [TD__FIELD_TRIPLE] = sizeof(int64_t[3]),
+        [TD__FIELD_NUMBER] = sizeof(double),
+        [TD__FIELD_SHARE] = sizeof(double),
+        [TD__FIELD_BYTES] = sizeof(int64_t),
+        [TD__FIELD_BOOL] = sizeof(bool),
+        [TD__FIELD_NOT] = sizeof(bool),
+        [TD__FIELD_WORD] = sizeof(int),
+        [TD__FIELD_TEXT] = sizeof(char *),
+        [TD__FIELD_TEXTS] = sizeof(char *[TD_MAX_FROM]),
+        [TD__FIELD_SHAPE] = sizeof(td_shape),
+        [TD__FIELD_INITIALIZER] = sizeof(td_initializer),
+    };
+    size_t width = field->type == TD__FIELD_TRIPLE ? 3 : field->type == TD__FIELD_PAIR ? 2 : 1;
+    return field->number ? width * sizeof(td_number) : sizes[field->type];
+}
+
+/* The longest run of bytes of a struct of options that no field of a kind with that struct describes. Runs
+ * of up to 7 bytes align the next member. */
+static size_t longest_gap(const char *options, size_t size) {
+    static const char *const structs[] = {
+#define OPTIONS(member, word, keras, options) #options,
+        TD_LAYER_LIST(OPTIONS)
+#undef OPTIONS
+    };
+    bool covered[4096] = {false};
+    assert_true(size <= sizeof covered);
+    memset(covered, true, sizeof(size_t)); /* `size` */
+    for (int i = 0; i < TD_LAYER_KIND_COUNT; i++) {
+        const td__layer_kind *kind = kind_at(i);
+        for (size_t k = 0; !strcmp(structs[i], options) && k < kind->field_count; k++) {
+            size_t end = kind->fields[k].offset + bytes_of(&kind->fields[k]);
+            assert_true(end <= size);
+            memset(covered + kind->fields[k].offset, true, end - kind->fields[k].offset);
+        }
+    }
+    size_t longest = 0;
+    size_t run = 0;
+    for (size_t at = 0; at < size; at++) {
+        run = covered[at] ? 0 : run + 1;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* A member without a row in a table of fields could not be set in an experiment file, nor be saved. */
+static void every_option_has_a_field(void **state) {
+    (void)state;
+#define CHECK(member, word, keras, options)                                                        \
+    if (TD_LAYER_##member != TD_LAYER_CUSTOM && !kind_at(TD_LAYER_##member)->wraps &&              \
+        longest_gap(#options, sizeof(td_##word##_layer)) >= sizeof(int64_t)) {                     \
+        fail_msg("td_%s_layer has a member that no field describes", #options);                    \
+    }
+    TD_LAYER_LIST(CHECK)
+#undef CHECK
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_says_all),
-        cmocka_unit_test(members_fit_the_role),
-        cmocka_unit_test(keras_options_are_ours),
-        cmocka_unit_test(torch_weights_are_whole),
+        cmocka_unit_test(every_kind_says_all),      cmocka_unit_test(members_fit_the_role),
+        cmocka_unit_test(keras_options_are_ours),   cmocka_unit_test(torch_weights_are_whole),
+        cmocka_unit_test(every_option_has_a_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

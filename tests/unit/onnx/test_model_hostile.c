@@ -24,7 +24,7 @@ static file_bytes read_file(const char *name) {
     return bytes;
 }
 
-/* Whatever comes of it: a model that can be let go of, or a reason. */
+/* Whatever comes of it: a model that can be destroyed, or a reason. */
 static void try_model(const unsigned char *data, size_t size) {
     td_error error = {0};
     td_model *model = td__onnx_model(data, size, NULL, NULL, &error);

@@ -1,5 +1,5 @@
 /* One batch through a model: prediction, loss with and without penalties, losses of examples,
- * gradients; a batch that is not full; what can be told. */
+ * gradients; a batch that is not full; what can be recorded. */
 #include "test.h"
 
 #include "pass/pass.h"

@@ -24,7 +24,7 @@ static size_t put_bits(char *out, double value) {
     return (size_t)sprintf(out, "%016llx", (unsigned long long)bits);
 }
 
-/* Elements of so many bytes each, as a file has them. */
+/* Elements of `width` bytes each, as a file has them. */
 static size_t put_hex(char *out, const void *data, size_t size, size_t width) {
     for (size_t i = 0; i < size; i += width) {
         uint8_t little[8];

@@ -98,7 +98,7 @@ static void points_are_single_steps_or_keep_lowest_and_highest(void **state) {
 
 typedef struct seen {
     int64_t records, last_step, tensors, bins;
-    bool undated; /* steps may have no epoch: memory ran out, and that is said */
+    bool undated; /* steps may have no epoch: memory ran out, and that is reported */
 } seen;
 
 static td_status look(void *user, const td_record *record, td_error *error) {

@@ -263,7 +263,7 @@ static td_status resume_tampered(const char *name, const char *text) {
     heard = (td_error){0};
     held = 0;
     td_sink_options options = {
-        .size = sizeof options, .folder = f.folder, .resume = 2, .say = listen, .held = &held};
+        .size = sizeof options, .folder = f.folder, .resume = 2, .report = listen, .held = &held};
     return f.class->open(&options, &f.sink, &f.error);
 }
 

@@ -180,7 +180,7 @@ enum { TOLD_STEPS = 6, TOLD_WIDTH = 1 << 18 };
 typedef struct told {
     td_tape *tape;
     float expected[TOLD_STEPS]; /* all elements of each gradient are equal */
-    td_view held;               /* of the gradient that is told of first, if `hold` */
+    td_view held;               /* of the gradient that is reported first, if `hold` */
     bool hold;
     int count;
 } told;

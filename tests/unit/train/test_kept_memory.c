@@ -2,7 +2,7 @@
  *
  * Random networks are trained with every signal recorded into a sink that lags behind. Each tensor
  * is also summed up the moment it is recorded, as a deck without a writer thread would do it; the
- * two must agree. Errors of layers are only told of: the tape may write over them as soon as nobody holds
+ * two must agree. Errors of layers are only reported: the tape may write over them as soon as nobody holds
  * a view. The batch, the parameters and a constant of a custom layer live in memory that is
  * written over in the next step, as data's own buffers are. */
 #include "test.h"
@@ -81,7 +81,7 @@ static const td_sink_class slow = {
     .name = "slow",
     .forms = TD_TENSOR | TD_HISTOGRAM,
     .default_forms = TD_TENSOR,
-    .standard = true,
+    .by_default = true,
     .open = slow_open,
     .write = slow_write,
     .flush = slow_flush,

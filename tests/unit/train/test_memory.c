@@ -93,7 +93,7 @@ static void every_allocation_of_a_training_may_fail(void **state) {
     for (uint64_t n = 1; n <= total; n += step) {
         td_status status = train(n, &made, &error);
         if (status && !error.text[0]) {
-            fail_msg("allocation %llu: status %d without a word", (unsigned long long)n, status);
+            fail_msg("allocation %llu: status %d without an error", (unsigned long long)n, status);
         }
         if (status && status != TD_MEMORY && status != TD_INCOMPLETE) {
             fail_msg("allocation %llu: %s (%d)", (unsigned long long)n, error.text, status);

@@ -43,7 +43,7 @@ static size_t key_input(const td__layer *layer) {
     return layer->info.input_count > 2 ? 2 : value_input(layer);
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_attention(td__layer *layer, const td_shape *inputs, td_error *error) {
     td_multi_head_attention_layer *options = layer->options;
     options->value_dim = options->value_dim ? options->value_dim : options->key_dim;
     const td_shape *query = &inputs[0], *value = &inputs[value_input(layer)],
@@ -156,7 +156,7 @@ static td_tensor *attend_apart(td_tape *tape, td_tensor *q, td_tensor *k, td_ten
         tape, td_matmul(tape, td_dropout(tape, td_softmax(tape, scores, -1), rate), v, NULL));
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_attention(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_multi_head_attention_layer *options = layer->options;
     int64_t heads = options->heads, value_width = options->value_dim;
     td_tensor *x = inputs[0];
@@ -209,8 +209,8 @@ static const char *project_operators(const td__layer *layer, td__operators *to, 
         to, y, 4, turned ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3});
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *attention_operators(const td__layer *layer, td__operators *to,
+                                       const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_multi_head_attention_layer *options = layer->options;
     const char *q = project_operators(layer, to, inputs[0], QUERY, options->key_dim, false);
@@ -247,13 +247,13 @@ static const td__torch_weight torch[] = {
 };
 
 const td__layer_kind td__multi_head_attention_kind = {
-    TD__KIND(fields, td_multi_head_attention_layer, plan, forward),
+    TD__KIND(fields, td_multi_head_attention_layer, plan_attention, forward_attention),
     TD__IS(ATTENTION, OTHER),
     TD__TORCH_WITH("nn.MultiheadAttention", torch),
     TD__KERAS(keras, ATTENTION),
     .min_from = 1,
     .max_from = 3,
-    .operators = operators,
+    .operators = attention_operators,
     .mask = td__mask_pass,
     .reads_mask = true,
     .views = td__attention_views,

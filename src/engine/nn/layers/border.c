@@ -46,7 +46,7 @@ static borders borders_of(const td__layer *layer) {
     return (borders){4, {0, options->top, options->left}, {0, options->bottom, options->right}};
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, int sign, td_error *error) {
+static td_status plan_border(td__layer *layer, const td_shape *inputs, int sign, td_error *error) {
     borders around = borders_of(layer);
     static const char *const meanings[] = {"(steps, channels)", "(height, width, channels)",
                                            "(depth, height, width, channels)"};
@@ -73,10 +73,10 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int sign, td_err
 }
 
 static td_status plan_padding(td__layer *layer, const td_shape *inputs, td_error *error) {
-    return plan(layer, inputs, 1, error);
+    return plan_border(layer, inputs, 1, error);
 }
 static td_status plan_cropping(td__layer *layer, const td_shape *inputs, td_error *error) {
-    return plan(layer, inputs, -1, error);
+    return plan_border(layer, inputs, -1, error);
 }
 
 static td_tensor *forward_padding(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {

@@ -1,35 +1,16 @@
 /* conv1d, conv2d: activation(convolution(x, kernel) + bias), channels last; window.c has its sizes */
 #include "nn/operators.h"
 
-/* conv1d has one of each number where the others have two; the rest of the rows are shared. */
-#define SHARED_FIELDS                                                                              \
-    {.key = "padding",                                                                             \
-     .type = TD__FIELD_WORD,                                                                       \
-     .offset = offsetof(td_conv2d_layer, padding),                                                 \
-     .words = &td__padding_words},                                                                 \
-        TD__WORD(td_conv2d_layer, activation, td__activation_words, TD_LINEAR),                    \
-        TD__NOT(td_conv2d_layer, no_bias, "use_bias"),                                             \
-        TD__INITIALIZER(td_conv2d_layer, kernel_initializer, TD_GLOROT_UNIFORM),                   \
-        TD__INITIALIZER(td_conv2d_layer, bias_initializer, TD_ZEROS),                              \
-        TD__REGULARIZERS(td_conv2d_layer)
-
+/* conv1d has one of each number where the other has two. */
 static const td__field fields1[] = {
     TD__LAYER_FIELDS,
-    TD__INTEGER(td_conv2d_layer, filters, NULL, 0, 1),
-    TD__INTEGER(td_conv2d_layer, kernel, "kernel_size", 0, 1),
-    TD__INTEGER(td_conv2d_layer, stride, "strides", 1, 1),
-    TD__INTEGER(td_conv2d_layer, dilation, "dilation_rate", 1, 1),
-    TD__INTEGER(td_conv2d_layer, groups, NULL, 1, 1),
-    SHARED_FIELDS,
+    TD__CONVOLUTION_SIZES(td_conv2d_layer, TD__INTEGER),
+    TD__CONVOLUTION_REST(td_conv2d_layer),
 };
 static const td__field fields2[] = {
     TD__LAYER_FIELDS,
-    TD__INTEGER(td_conv2d_layer, filters, NULL, 0, 1),
-    TD__PAIR(td_conv2d_layer, kernel, "kernel_size", 0, 1),
-    TD__PAIR(td_conv2d_layer, stride, "strides", 1, 1),
-    TD__PAIR(td_conv2d_layer, dilation, "dilation_rate", 1, 1),
-    TD__INTEGER(td_conv2d_layer, groups, NULL, 1, 1),
-    SHARED_FIELDS,
+    TD__CONVOLUTION_SIZES(td_conv2d_layer, TD__PAIR),
+    TD__CONVOLUTION_REST(td_conv2d_layer),
 };
 /* What the plans share once the output's size is known: kernel and bias. */
 static void plan_parameters(td__layer *layer, td_shape kernel) {

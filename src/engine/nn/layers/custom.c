@@ -32,7 +32,8 @@ static const char *copy(char **at, const char *text) {
     return to;
 }
 
-static td_status check(const td__layer *layer, const td_custom_layer *given, td_error *error) {
+static td_status check_custom(const td__layer *layer, const td_custom_layer *given,
+                              td_error *error) {
     if (!given->forward) {
         return td__layer_error(layer, error, TD_INVALID,
                                "it has no function: a custom layer is added by a C program, with "
@@ -70,11 +71,11 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
     return TD_OK;
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_custom(td__layer *layer, const td_shape *inputs, td_error *error) {
     (void)inputs;
     custom_options *options = layer->options;
     td_custom_layer *given = &options->given;
-    td_status status = check(layer, given, error);
+    td_status status = check_custom(layer, given, error);
     if (status) {
         return status;
     }
@@ -112,7 +113,7 @@ static bool has_moving_averages(const td__layer *layer) {
     return any;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_custom(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const custom_options *options = layer->options;
     bool training = td_tape_is_training(tape);
     if (layer->info.frozen && has_moving_averages(layer)) {
@@ -126,7 +127,7 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return y;
 }
 
-static void release(void *options) {
+static void release_custom(void *options) {
     custom_options *custom = options;
     if (custom->given.destroy) {
         custom->given.destroy(custom->given.user);
@@ -134,22 +135,23 @@ static void release(void *options) {
     td__free(custom->texts);
 }
 
-bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **forward,
+bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **forward_custom,
                       void **user) {
     if (layer >= model->layer_count || model->layers[layer]->kind != &td__custom_kind) {
         return false;
     }
     const custom_options *options = model->layers[layer]->options;
-    *forward = options->given.forward;
+    *forward_custom = options->given.forward;
     *user = options->given.user;
     return true;
 }
 
-const td__layer_kind td__custom_kind = {TD__KIND(fields, custom_options, plan, forward),
-                                        TD__IS(CUSTOM, OTHER),
-                                        TD__TORCH(""),
-                                        .keras = {.storage = TD__KERAS_NOWHERE},
-                                        .min_from = 1,
-                                        .max_from = TD_MAX_FROM,
-                                        .parameter_room = parameter_room,
-                                        .release = release};
+const td__layer_kind td__custom_kind = {
+    TD__KIND(fields, custom_options, plan_custom, forward_custom),
+    TD__IS(CUSTOM, OTHER),
+    TD__TORCH(""),
+    .keras = {.storage = TD__KERAS_NOWHERE},
+    .min_from = 1,
+    .max_from = TD_MAX_FROM,
+    .parameter_room = parameter_room,
+    .release = release_custom};

@@ -11,7 +11,7 @@ static const td__field fields[] = {
     TD__REGULARIZERS(td_dense_layer),
 };
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_dense(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_dense_layer *options = layer->options;
     int64_t in;
     td_status status = td__layer_need_last(layer, inputs, &in, error);
@@ -30,12 +30,12 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
     return TD_OK;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_dense(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     return td_dense(tape, inputs[0], layer->slot[0], layer->slot[1], layer->fused);
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *dense_operators(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const char *product =
         TD__OPERATOR(to, "MatMul", inputs[0], td__operator_parameter(to, layer, 0));
@@ -48,11 +48,12 @@ static const td__keras_option keras[] = {{"units", TD__KERAS_NUMBER, "units"},
                                          TD__KERAS_KERNEL_AND_BIAS};
 static const td__torch_weight torch[] = {TD__TORCH_MATRIX("weight", "kernel", ), /* (out, in) */
                                          TD__TORCH_VECTOR("bias", "bias", )};
-const td__layer_kind td__dense_kind = {TD__KIND_OF_ONE(fields, td_dense_layer, plan, forward),
-                                       TD__IS(LINEAR, MIXED),
-                                       .unit_axis = 1,
-                                       TD__TORCH_WITH("nn.Linear", torch),
-                                       TD__KERAS(keras, VARS),
-                                       .has_activation = true,
-                                       .operators = operators,
-                                       .mask = td__mask_pass};
+const td__layer_kind td__dense_kind = {
+    TD__KIND_OF_ONE(fields, td_dense_layer, plan_dense, forward_dense),
+    TD__IS(LINEAR, MIXED),
+    .unit_axis = 1,
+    TD__TORCH_WITH("nn.Linear", torch),
+    TD__KERAS(keras, VARS),
+    .has_activation = true,
+    .operators = dense_operators,
+    .mask = td__mask_pass};

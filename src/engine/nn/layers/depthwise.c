@@ -12,17 +12,11 @@
         NUMBERS(td_depthwise_conv2d_layer, stride, "strides", 1, 1),                               \
         NUMBERS(td_depthwise_conv2d_layer, dilation, "dilation_rate", 1, 1),                       \
         TD__INTEGER(td_depthwise_conv2d_layer, multiplier, "depth_multiplier", 1, 1),              \
-        {.key = "padding",                                                                         \
-         .type = TD__FIELD_WORD,                                                                   \
-         .offset = offsetof(td_depthwise_conv2d_layer, padding),                                   \
-         .words = &td__padding_words},                                                             \
+        TD__PADDING(td_depthwise_conv2d_layer),                                                    \
         TD__WORD(td_depthwise_conv2d_layer, activation, td__activation_words, TD_LINEAR),          \
         TD__NOT(td_depthwise_conv2d_layer, no_bias, "use_bias"),                                   \
-        {.key = "kernel_initializer",                                                              \
-         .alias = "depthwise_initializer",                                                         \
-         .type = TD__FIELD_INITIALIZER,                                                            \
-         .offset = offsetof(td_depthwise_conv2d_layer, kernel_initializer),                        \
-         .by_default = TD_GLOROT_UNIFORM},                                                         \
+        TD__FIELD(INITIALIZER, td_depthwise_conv2d_layer, kernel_initializer,                      \
+                  .alias = "depthwise_initializer", .by_default = TD_GLOROT_UNIFORM),              \
         TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
         TD__REGULARIZERS(td_depthwise_conv2d_layer)
 
@@ -154,8 +148,7 @@ static const char *depthwise_operators(const td__layer *layer, td__operators *to
                          .dilation = {options->dilation[0], options->dilation[1]},
                          .padding = options->padding};
     size_t used = td__operator_window(&window, shape);
-    window.attributes[used++] =
-        (td__attribute){.name = "group", .type = TD__INT, .integer = channels};
+    window.attributes[used++] = TD__NAMED_INT("group", channels);
     td_shape grouped = kernel_shape(layer, 1, channels * options->multiplier);
     const char *kernel = td__operator_reshape(to, td__operator_parameter(to, layer, KERNEL),
                                               (size_t)grouped.rank, grouped.dims);

@@ -5,55 +5,30 @@
 
 static const td__field activation_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "function",
-     .alias = "activation",
-     .type = TD__FIELD_WORD,
-     .offset = offsetof(td_activation_layer, function),
-     .by_default = TD_LINEAR,
-     .words = &td__activation_words},
-    {.key = "alpha",
-     .alias = "negative_slope",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_activation_layer, alpha),
-     .number = true,
-     .no_default = true,
-     .quiet = true},
+    TD__FIELD(WORD, td_activation_layer, function, .alias = "activation", .by_default = TD_LINEAR,
+              .words = &td__activation_words),
+    TD__FIELD(NUMBER, td_activation_layer, alpha, .alias = "negative_slope", .number = true,
+              .no_default = true, .quiet = true),
 };
 static const td__field relu_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "max_value",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_relu_layer, max_value),
-     .number = true,
-     .no_default = true,
-     .quiet = true},
+    TD__FIELD(NUMBER, td_relu_layer, max_value, .number = true, .no_default = true, .quiet = true),
     TD__AMOUNT(td_relu_layer, negative_slope),
-    {.key = "threshold", .type = TD__FIELD_NUMBER, .offset = offsetof(td_relu_layer, threshold)},
+    TD__FIELD(NUMBER, td_relu_layer, threshold),
 };
 static const td__field prelu_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "shared_axes",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_prelu_layer, shared_axes),
-     .minimum = 1,
-     .quiet = true},
+    TD__FIELD(SHAPE, td_prelu_layer, shared_axes, .minimum = 1, .quiet = true),
     TD__INITIALIZER(td_prelu_layer, alpha_initializer, TD_ZEROS),
-    TD__PENALTY(td_prelu_layer, alpha_l1),
-    TD__PENALTY(td_prelu_layer, alpha_l2),
+    TD__RATE(td_prelu_layer, alpha_l1),
+    TD__RATE(td_prelu_layer, alpha_l2),
 };
 static const td__field identity_fields[] = {TD__LAYER_FIELDS};
 static const td__field rescaling_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "scale",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_rescaling_layer, scale),
-     .by_default = 1,
-     .minimum = -HUGE_VAL,
-     .number = true},
-    {.key = "offset",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_rescaling_layer, offset),
-     .minimum = -HUGE_VAL},
+    TD__FIELD(NUMBER, td_rescaling_layer, scale, .by_default = 1, .minimum = -HUGE_VAL,
+              .number = true),
+    TD__FIELD(NUMBER, td_rescaling_layer, offset, .minimum = -HUGE_VAL),
 };
 
 static td_status plan_same(td__layer *layer, const td_shape *inputs, td_error *error) {

@@ -6,13 +6,10 @@ static const td__field fields[] = {
     TD__INTEGER(td_embedding_layer, vocabulary, "input_dim", 0, 1),
     TD__INTEGER(td_embedding_layer, width, "output_dim", 0, 1),
     TD__INITIALIZER(td_embedding_layer, embeddings_initializer, TD_RANDOM_UNIFORM),
-    {.key = "mask_zero",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_embedding_layer, mask_zero),
-     .quiet = true},
+    TD__FIELD(BOOL, td_embedding_layer, mask_zero, .quiet = true),
 };
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_embedding(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_embedding_layer *options = layer->options;
     td_shape output = inputs[0];
     if (output.rank + 2 > TD_MAX_RANK) {
@@ -45,7 +42,7 @@ static td_tensor *whole_numbers(td_tape *tape, const td_tensor *x) {
     return indices;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_embedding(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     td_tensor *indices = inputs[0];
     if (indices && indices->dtype == TD_FLOAT32) {
         indices = whole_numbers(tape, indices);
@@ -53,8 +50,8 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_embedding(tape, layer->slot[0], indices);
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *embedding_operators(const td__layer *layer, td__operators *to,
+                                       const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_INT64};
     const char *indices = td__operator(to, "Cast", 1, inputs, 1, &type);
@@ -90,12 +87,12 @@ static const td__keras_option keras[] = {
 static const td__torch_weight torch[] = {
     {.from = "weight", .to = "embeddings", .rank = 2, .axes = {0, 1}}};
 const td__layer_kind td__embedding_kind = {
-    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward),
+    TD__KIND_OF_ONE(fields, td_embedding_layer, plan_embedding, forward_embedding),
     TD__IS(LOOKUP, OTHER),
     TD__TORCH_WITH("nn.Embedding", torch),
     TD__KERAS(keras, VARS),
     .mask_from = TD__MASK_OF_INDICES,
     .integer_input = true,
-    .operators = operators,
+    .operators = embedding_operators,
     .mask = mask,
     .has_mask = has_mask};

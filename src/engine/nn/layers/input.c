@@ -3,13 +3,10 @@
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_input_layer, shape),
-     .minimum = -1},
+    TD__FIELD(SHAPE, td_input_layer, shape, .minimum = -1),
 };
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_input(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_input_layer *options = layer->options;
     (void)inputs;
     bool good = options->shape.rank >= 0 && options->shape.rank < TD_MAX_RANK;
@@ -22,11 +19,11 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
                                   "'shape' has 0 to 7 dimensions, each a size or -1 for any");
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_input(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     (void)layer, (void)tape;
     return inputs[0];
 }
 
-const td__layer_kind td__input_kind = {TD__KIND_OF_ONE(fields, td_input_layer, plan, forward),
-                                       TD__IS(INPUT, KEPT), TD__TORCH(""),
-                                       .keras = {.storage = TD__KERAS_NOWHERE}};
+const td__layer_kind td__input_kind = {
+    TD__KIND_OF_ONE(fields, td_input_layer, plan_input, forward_input), TD__IS(INPUT, KEPT),
+    TD__TORCH(""), .keras = {.storage = TD__KERAS_NOWHERE}};

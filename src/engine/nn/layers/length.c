@@ -6,11 +6,7 @@
 
 static const td__field unit_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "axis",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_unit_normalization_layer, axis),
-     .minimum = -TD_MAX_RANK,
-     .quiet = true},
+    TD__FIELD(SHAPE, td_unit_normalization_layer, axis, .minimum = -TD_MAX_RANK, .quiet = true),
 };
 static const td__field rms_fields[] = {
     TD__LAYER_FIELDS,
@@ -103,7 +99,7 @@ static const char *operators_rms(const td__layer *layer, td__operators *to,
     (void)shapes;
     const td_rms_normalization_layer *options = layer->options;
     const int64_t last = -1;
-    const td__attribute axes = {.name = "axes", .type = TD__INTS, .integers = &last, .count = 1};
+    const td__attribute axes = TD__NAMED_INTS("axes", &last, 1);
     const char *squares = TD__OPERATOR(to, "Mul", inputs[0], inputs[0]);
     const char *mean = td__operator(to, "ReduceMean", 1, &squares, 1, &axes);
     const char *root = TD__OPERATOR(

@@ -5,10 +5,7 @@
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "mask_value",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_masking_layer, mask_value),
-     .minimum = -HUGE_VAL},
+    TD__FIELD(NUMBER, td_masking_layer, mask_value, .minimum = -HUGE_VAL),
 };
 
 td_tensor *td__mask_create(td_tape *tape, const td_tensor *x) {
@@ -30,13 +27,13 @@ td_tensor *td__mask_pass(td__layer *layer, td_tape *tape, td_tensor *const *inpu
     return layer->masks[0];
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_masking(td__layer *layer, const td_shape *inputs, td_error *error) {
     int64_t features;
     layer->info.output = inputs[0];
     return td__layer_need_last(layer, inputs, &features, error);
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_masking(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_masking_layer *options = layer->options;
     td_tensor *x = inputs[0], *mask = td__mask_create(tape, x);
     if (!mask) {
@@ -61,10 +58,11 @@ static bool has_mask(const td__layer *layer, bool any) {
 }
 
 static const td__keras_option keras[] = {{"mask_value", TD__KERAS_NUMBER, "mask_value"}};
-const td__layer_kind td__masking_kind = {TD__KIND_OF_ONE(fields, td_masking_layer, plan, forward),
-                                         TD__IS(SHAPE, KEPT),
-                                         TD__TORCH(""),
-                                         TD__KERAS(keras, VARS),
-                                         .mask_from = TD__MASK_OF_STEPS,
-                                         .mask = td__mask_pass,
-                                         .has_mask = has_mask};
+const td__layer_kind td__masking_kind = {
+    TD__KIND_OF_ONE(fields, td_masking_layer, plan_masking, forward_masking),
+    TD__IS(SHAPE, KEPT),
+    TD__TORCH(""),
+    TD__KERAS(keras, VARS),
+    .mask_from = TD__MASK_OF_STEPS,
+    .mask = td__mask_pass,
+    .has_mask = has_mask};

@@ -15,10 +15,7 @@ static const td__field concatenate_fields[] = {
 };
 static const td__field dot_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "axes",
-     .type = TD__FIELD_PAIR,
-     .offset = offsetof(td_dot_layer, axes),
-     .minimum = -TD_MAX_RANK},
+    TD__FIELD(PAIR, td_dot_layer, axes, .minimum = -TD_MAX_RANK),
     TD__BOOL(td_dot_layer, normalize),
 };
 
@@ -316,26 +313,17 @@ static const char *fold_operators(const td__layer *layer, td__operators *to, con
     return result;
 }
 
-static const char *operators_add(const td__layer *layer, td__operators *to,
-                                 const char *const *inputs, const td_shape *shapes) {
-    return fold_operators(layer, to, "Add", inputs, shapes);
-}
-static const char *operators_subtract(const td__layer *layer, td__operators *to,
-                                      const char *const *inputs, const td_shape *shapes) {
-    return fold_operators(layer, to, "Sub", inputs, shapes);
-}
-static const char *operators_multiply(const td__layer *layer, td__operators *to,
-                                      const char *const *inputs, const td_shape *shapes) {
-    return fold_operators(layer, to, "Mul", inputs, shapes);
-}
-static const char *operators_maximum(const td__layer *layer, td__operators *to,
-                                     const char *const *inputs, const td_shape *shapes) {
-    return fold_operators(layer, to, "Max", inputs, shapes);
-}
-static const char *operators_minimum(const td__layer *layer, td__operators *to,
-                                     const char *const *inputs, const td_shape *shapes) {
-    return fold_operators(layer, to, "Min", inputs, shapes);
-}
+#define FOLDED_OPERATORS(word, type)                                                               \
+    static const char *operators_##word(const td__layer *layer, td__operators *to,                 \
+                                        const char *const *inputs, const td_shape *shapes) {       \
+        return fold_operators(layer, to, type, inputs, shapes);                                    \
+    }
+FOLDED_OPERATORS(add, "Add")
+FOLDED_OPERATORS(subtract, "Sub")
+FOLDED_OPERATORS(multiply, "Mul")
+FOLDED_OPERATORS(maximum, "Max")
+FOLDED_OPERATORS(minimum, "Min")
+#undef FOLDED_OPERATORS
 static const char *operators_average(const td__layer *layer, td__operators *to,
                                      const char *const *inputs, const td_shape *shapes) {
     return TD__OPERATOR(to, "Mul", fold_operators(layer, to, "Add", inputs, shapes),
@@ -380,7 +368,7 @@ static const char *operators_concatenate(const td__layer *layer, td__operators *
                                          const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_concatenate_layer *options = layer->options;
-    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = options->axis};
+    td__attribute axis = TD__NAMED_INT("axis", options->axis);
     return td__operator(to, "Concat", layer->info.input_count, inputs, 1, &axis);
 }
 

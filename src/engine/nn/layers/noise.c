@@ -7,17 +7,11 @@
 static const td__field dropout_fields[] = {
     TD__LAYER_FIELDS,
     TD__AMOUNT(td_dropout_layer, rate),
-    {.key = "noise_shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_dropout_layer, noise_shape),
-     .minimum = -1,
-     .quiet = true},
+    TD__FIELD(SHAPE, td_dropout_layer, noise_shape, .minimum = -1, .quiet = true),
 };
 static const td__field noise_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "stddev",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_gaussian_noise_layer, stddev)},
+    TD__FIELD(NUMBER, td_gaussian_noise_layer, stddev),
 };
 static const td__field rate_fields[] = {TD__LAYER_FIELDS, TD__AMOUNT(td_rate_layer, rate)};
 

@@ -5,14 +5,16 @@
 
 #include <math.h>
 
+#define SCALED_FIELDS(struct_type)                                                                 \
+    TD__NUMBER(struct_type, epsilon, 1e-3), TD__NOT(struct_type, no_scale, "scale"),               \
+        TD__NOT(struct_type, no_center, "center"),                                                 \
+        TD__QUIET_INITIALIZER(struct_type, gamma_initializer, TD_ONES),                            \
+        TD__QUIET_INITIALIZER(struct_type, beta_initializer, TD_ZEROS)
+
 static const td__field batch_fields[] = {
     TD__LAYER_FIELDS,
     TD__NUMBER(td_batch_normalization_layer, momentum, 0.99),
-    TD__NUMBER(td_batch_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_batch_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_batch_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_batch_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_batch_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_batch_normalization_layer),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_mean_initializer, TD_ZEROS),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_variance_initializer, TD_ONES),
     {.key = TD__SYNC,
@@ -22,21 +24,13 @@ static const td__field batch_fields[] = {
 };
 static const td__field layer_fields[] = {
     TD__LAYER_FIELDS,
-    TD__NUMBER(td_layer_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_layer_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_layer_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_layer_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_layer_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_layer_normalization_layer),
 };
 
 static const td__field group_fields[] = {
     TD__LAYER_FIELDS,
     TD__INTEGER(td_group_normalization_layer, groups, NULL, 32, -1),
-    TD__NUMBER(td_group_normalization_layer, epsilon, 1e-3),
-    TD__NOT(td_group_normalization_layer, no_scale, "scale"),
-    TD__NOT(td_group_normalization_layer, no_center, "center"),
-    TD__QUIET_INITIALIZER(td_group_normalization_layer, gamma_initializer, TD_ONES),
-    TD__QUIET_INITIALIZER(td_group_normalization_layer, beta_initializer, TD_ZEROS),
+    SCALED_FIELDS(td_group_normalization_layer),
 };
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
@@ -45,8 +39,9 @@ enum { GAMMA, BETA, MEAN, VARIANCE };
 #define BETA_OF(options) ((options)->no_center ? NULL : &(options)->beta_initializer)
 
 /* gamma, beta: NULL where there is none. */
-static td_status plan(td__layer *layer, const td_shape *inputs, const td_initializer *gamma,
-                      const td_initializer *beta, td_error *error) {
+static td_status plan_normalization(td__layer *layer, const td_shape *inputs,
+                                    const td_initializer *gamma, const td_initializer *beta,
+                                    td_error *error) {
     int64_t channels;
     td_status status = td__layer_need_last(layer, inputs, &channels, error);
     if (status) {
@@ -64,7 +59,8 @@ static td_status plan(td__layer *layer, const td_shape *inputs, const td_initial
 
 static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_batch_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    td_status status =
+        plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     if (status) {
         return status;
     }
@@ -143,7 +139,7 @@ static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *cons
 
 static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_layer_normalization_layer *options = layer->options;
-    return plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    return plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
 }
 
 static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -161,7 +157,8 @@ static int64_t groups_of(const td__layer *layer, int64_t channels) {
 
 static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_group_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
+    td_status status =
+        plan_normalization(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     int64_t channels = status ? 0 : inputs[0].dims[inputs[0].rank - 1];
     if (!status && (groups_of(layer, channels) < 1 || channels % groups_of(layer, channels))) {
         status =
@@ -202,9 +199,8 @@ static const char *operators_batch(const td__layer *layer, td__operators *to,
 static const char *operators_layer(const td__layer *layer, td__operators *to,
                                    const char *const *inputs, const td_shape *shapes) {
     const td_layer_normalization_layer *options = layer->options;
-    const td__attribute attributes[] = {
-        {.name = "axis", .type = TD__INT, .integer = -1},
-        {.name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value}};
+    const td__attribute attributes[] = {TD__NAMED_INT("axis", -1),
+                                        TD__NAMED_REAL("epsilon", options->epsilon.value)};
     int64_t channels = shapes[0].dims[shapes[0].rank - 1];
     const char *with[] = {inputs[0],
                           layer->slot[GAMMA] ? td__operator_parameter(to, layer, GAMMA)
@@ -220,8 +216,7 @@ static const char *operators_group(const td__layer *layer, td__operators *to,
     int64_t channels = shapes[0].dims[shapes[0].rank - 1];
     int64_t groups = groups_of(layer, channels), own = channels / groups;
     const int64_t swapped[] = {0, 2, 1, 3};
-    const td__attribute epsilon = {
-        .name = "epsilon", .type = TD__REAL, .number = (float)options->epsilon.value};
+    const td__attribute epsilon = TD__NAMED_REAL("epsilon", options->epsilon.value);
     const char *x = td__operator_reshape(to, inputs[0], 4, (const int64_t[]){0, -1, groups, own});
     x = td__operator_transpose(to, x, 4, swapped);
     x = td__operator_reshape(to, x, 3, (const int64_t[]){0, groups, -1});
@@ -267,10 +262,7 @@ const td__layer_kind td__group_normalization_kind = {KIND(group, GROUPED, "nn.Gr
 
 static const td__field given_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "invert",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_normalization_layer, invert),
-     .quiet = true},
+    TD__FIELD(BOOL, td_normalization_layer, invert, .quiet = true),
 };
 
 static td_status plan_given(td__layer *layer, const td_shape *inputs, td_error *error) {

@@ -10,39 +10,23 @@
 
 #define POOL_FIELDS(struct_type, NUMBER)                                                           \
     TD__LAYER_FIELDS,                                                                              \
-        {.key = "size",                                                                            \
-         .alias = "pool_size",                                                                     \
-         .type = TD__FIELD_##NUMBER,                                                               \
-         .offset = offsetof(struct_type, window),                                                  \
-         .by_default = 2,                                                                          \
-         .minimum = 1},                                                                            \
-        TD__##NUMBER(struct_type, stride, "strides", 0, 0),                                        \
-        TD__WORD(struct_type, padding, td__padding_words, TD_PADDING_VALID)
+        TD__FIELD_CALLED(NUMBER, struct_type, window, "size", .alias = "pool_size",                \
+                         .by_default = 2, .minimum = 1),                                           \
+        TD__##NUMBER(struct_type, stride, "strides", 0, 0), TD__PADDING(struct_type)
 static const td__field pool1_fields[] = {POOL_FIELDS(td_max_pool2d_layer, INTEGER)};
 static const td__field pool2_fields[] = {POOL_FIELDS(td_max_pool2d_layer, PAIR)};
 static const td__field pool3_fields[] = {POOL_FIELDS(td_max_pool3d_layer, TRIPLE)};
 static const td__field global_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "keepdims",
-     .type = TD__FIELD_BOOL,
-     .offset = offsetof(td_global_pool_layer, keepdims),
-     .quiet = true},
+    TD__FIELD(BOOL, td_global_pool_layer, keepdims, .quiet = true),
 };
 static const td__field up3_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_TRIPLE,
-     .offset = offsetof(td_up_sampling3d_layer, factor),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(TRIPLE, td_up_sampling3d_layer, factor, "size", .by_default = 2, .minimum = 1),
 };
 static const td__field up2_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_PAIR,
-     .offset = offsetof(td_up_sampling2d_layer, factor),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(PAIR, td_up_sampling2d_layer, factor, "size", .by_default = 2, .minimum = 1),
     TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
 };
 
@@ -224,9 +208,8 @@ static const char *whole_operators(const td__layer *layer, td__operators *to, co
                                    const char *x, const td_shape *shape) {
     const td_global_pool_layer *options = layer->options;
     static const int64_t axes[] = {1, 2, 3};
-    const td__attribute attributes[] = {
-        {.name = "axes", .type = TD__INTS, .integers = axes, .count = (size_t)shape->rank - 1},
-        {.name = "keepdims", .type = TD__INT, .integer = options->keepdims}};
+    const td__attribute attributes[] = {TD__NAMED_INTS("axes", axes, (size_t)shape->rank - 1),
+                                        TD__NAMED_INT("keepdims", options->keepdims)};
     return td__operator(to, type, 1, &x, 2, attributes);
 }
 static const char *global_average_operators(const td__layer *layer, td__operators *to,
@@ -248,11 +231,9 @@ static const char *up_operators(const td__layer *layer, td__operators *to,
     td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_FLOAT32};
     const char *whole = td__operator_integers(to, (size_t)spatial + 2, sizes);
     const td__attribute attributes[] = {
-        {.name = "mode", .type = TD__STRING, .text = nearest ? "nearest" : "linear"},
-        {.name = "coordinate_transformation_mode",
-         .type = TD__STRING,
-         .text = nearest ? "asymmetric" : "half_pixel"},
-        {.name = "nearest_mode", .type = TD__STRING, .text = "floor"}};
+        TD__NAMED_TEXT("mode", nearest ? "nearest" : "linear"),
+        TD__NAMED_TEXT("coordinate_transformation_mode", nearest ? "asymmetric" : "half_pixel"),
+        TD__NAMED_TEXT("nearest_mode", "floor")};
     const char *resized[] = {td__operator_channels_first(to, inputs[0], spatial), "",
                              td__operator(to, "Cast", 1, &whole, 1, &type)};
     return td__operator_channels_last(

@@ -2,10 +2,8 @@
 #include "nn/operators.h"
 
 #define ACTIVATION(member, default_value)                                                          \
-    {                                                                                              \
-        .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(td_lstm_layer, member),         \
-        .by_default = default_value, .words = &td__activation_words, .number = true                \
-    }
+    TD__FIELD(WORD, td_lstm_layer, member, .by_default = default_value,                            \
+              .words = &td__activation_words, .number = true)
 #define SHARED_FIELDS                                                                              \
     TD__LAYER_FIELDS, TD__INTEGER(td_lstm_layer, units, NULL, 0, 1),                               \
         TD__BOOL(td_lstm_layer, return_sequences), TD__BOOL(td_lstm_layer, go_backwards),          \
@@ -31,8 +29,8 @@ static const td__field gru_fields[] = {
 enum { KERNEL, RECURRENT, BIAS };
 
 /* *bias gets the bias's plan; it stays as it was without one. */
-static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, td_shape bias_shape,
-                      td__parameter_plan **bias, td_error *error) {
+static td_status plan_recurrent(td__layer *layer, const td_shape *inputs, int64_t gates,
+                                td_shape bias_shape, td__parameter_plan **bias, td_error *error) {
     td_lstm_layer *options = layer->options;
     int64_t in;
     td_status status = td__layer_need_rank(layer, inputs, 2, "(steps, features)", error);
@@ -61,14 +59,14 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, t
 static td_status plan_simple(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_lstm_layer *options = layer->options;
     td__parameter_plan *bias = NULL;
-    return plan(layer, inputs, 1, TD_SHAPE(options->units), &bias, error);
+    return plan_recurrent(layer, inputs, 1, TD_SHAPE(options->units), &bias, error);
 }
 
 static td_status plan_lstm(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_lstm_layer *options = layer->options;
     int64_t units = options->units;
     td__parameter_plan *bias = NULL;
-    td_status status = plan(layer, inputs, 4, TD_SHAPE(4 * units), &bias, error);
+    td_status status = plan_recurrent(layer, inputs, 4, TD_SHAPE(4 * units), &bias, error);
     if (!status && bias && !options->no_unit_forget_bias) {
         bias->ones_begin = units;
         bias->ones_end = 2 * units;
@@ -80,8 +78,9 @@ static td_status plan_gru(td__layer *layer, const td_shape *inputs, td_error *er
     const td_lstm_layer *options = layer->options;
     int64_t width = 3 * options->units;
     td__parameter_plan *bias = NULL;
-    return plan(layer, inputs, 3, options->reset_before ? TD_SHAPE(width) : TD_SHAPE(2, width),
-                &bias, error);
+    return plan_recurrent(layer, inputs, 3,
+                          options->reset_before ? TD_SHAPE(width) : TD_SHAPE(2, width), &bias,
+                          error);
 }
 
 /* Ones of which a share is dropped, the same at all steps; NULL outside of training. */
@@ -157,7 +156,7 @@ static const char *gates_operator(td__operators *to, const char *kernel, int64_t
                                   int64_t units, size_t gates, const int *order) {
     const char *turned = td__operator_transpose(to, kernel, 2, (const int64_t[]){1, 0});
     const char *parts[4], *sorted[4];
-    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    const td__attribute axis = TD__NAMED_INT("axis", 0);
     td__operator_outputs(to, "Split", 1, &turned, 1, &axis, gates, parts);
     for (size_t i = 0; i < gates; i++) {
         sorted[i] = parts[order[i]];
@@ -177,7 +176,7 @@ static const char *bias_operator(const td__layer *layer, td__operators *to, int6
     if (layer->slot[BIAS]->count == 2 * width) { /* gru: both */
         return td__operator_reshape(to, bias, 2, (const int64_t[]){1, 2 * width});
     }
-    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    const td__attribute axis = TD__NAMED_INT("axis", 0);
     const char *parts[5] = {bias}, *sorted[5];
     if (gates > 1) {
         td__operator_outputs(to, "Split", 1, &bias, 1, &axis, gates, parts);
@@ -225,10 +224,8 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
     }
     int64_t units = options->units, in = layer->slot[KERNEL]->shape.dims[0];
     td__attribute attributes[6] = {
-        {.name = "hidden_size", .type = TD__INT, .integer = units},
-        {.name = "direction",
-         .type = TD__STRING,
-         .text = options->go_backwards ? "reverse" : "forward"},
+        TD__NAMED_INT("hidden_size", units),
+        TD__NAMED_TEXT("direction", options->go_backwards ? "reverse" : "forward"),
         {.name = "activations", .type = TD__STRINGS, .texts = names, .count = function_count}};
     size_t used = 3;
     if (numbers) {
@@ -284,8 +281,7 @@ static const char *operators_gru(const td__layer *layer, td__operators *to,
     const td_lstm_layer *options = layer->options;
     const td_activation functions[] = {function(options->recurrent_activation),
                                        function(options->activation)};
-    td__attribute after = {
-        .name = "linear_before_reset", .type = TD__INT, .integer = !options->reset_before};
+    td__attribute after = TD__NAMED_INT("linear_before_reset", !options->reset_before);
     return recurrent_operators(layer, to, "GRU", inputs[0], 3, (const int[]){0, 1, 2}, 2, functions,
                                &after);
 }

@@ -15,10 +15,8 @@ static const td__words score_mode_words = {"score_mode", score_mode_names, TD_SC
                                            NULL, NULL};
 
 #define SHARED_FIELDS                                                                              \
-    TD__RATE(td_attention_layer, dropout), {                                                       \
-        .key = "causal", .alias = "use_causal_mask", .type = TD__FIELD_BOOL,                       \
-        .offset = offsetof(td_attention_layer, causal)                                             \
-    }
+    TD__RATE(td_attention_layer, dropout),                                                         \
+        TD__FIELD(BOOL, td_attention_layer, causal, .alias = "use_causal_mask")
 static const td__field dot_fields[] = {
     TD__LAYER_FIELDS,
     TD__BOOL(td_attention_layer, use_scale),
@@ -39,8 +37,8 @@ static size_t key_input(const td__layer *layer) {
 }
 
 /* *features gets those of query and key. */
-static td_status plan(td__layer *layer, const td_shape *inputs, int64_t *features,
-                      td_error *error) {
+static td_status plan_scores(td__layer *layer, const td_shape *inputs, int64_t *features,
+                             td_error *error) {
     const td_attention_layer *options = layer->options;
     const td_shape *query = &inputs[0], *value = &inputs[1], *key = &inputs[key_input(layer)];
     const td_shape *all[] = {query, value, key};
@@ -73,7 +71,7 @@ static td_status plan_dot(td__layer *layer, const td_shape *inputs, td_error *er
     const td_attention_layer *options = layer->options;
     const td_initializer ones = {.kind = TD_ONES};
     int64_t features;
-    td_status status = plan(layer, inputs, &features, error);
+    td_status status = plan_scores(layer, inputs, &features, error);
     if (!status && options->use_scale) {
         td__layer_parameter(layer, SCALE, "scale", (td_shape){0}, ones, 0, 0);
     }
@@ -86,7 +84,7 @@ static td_status plan_dot(td__layer *layer, const td_shape *inputs, td_error *er
 static td_status plan_additive(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_attention_layer *options = layer->options;
     int64_t features;
-    td_status status = plan(layer, inputs, &features, error);
+    td_status status = plan_scores(layer, inputs, &features, error);
     if (!status && !options->no_scale) {
         td__layer_parameter(layer, SCALE, "scale", TD_SHAPE(features),
                             (td_initializer){.kind = TD_GLOROT_UNIFORM}, 0, 0);
@@ -142,7 +140,7 @@ static td_tensor *penalty(td__layer *layer, td_tape *tape, const td_tensor *scor
     return less;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_scores(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_attention_layer *options = layer->options;
     td_tensor *scores = scores_of(layer, tape, inputs[0], inputs[key_input(layer)]);
     td_tensor *less = scores ? penalty(layer, tape, scores) : NULL;
@@ -176,14 +174,14 @@ static const char *score_operators(const td__layer *layer, td__operators *to, co
     each = additive ? each : scaled_operators(layer, to, each, SCALE);
     each = TD__OPERATOR(to, "Tanh", each);
     each = additive ? scaled_operators(layer, to, each, SCALE) : each;
-    const td__attribute keep = {.name = "keepdims", .type = TD__INT, .integer = 0};
+    const td__attribute keep = TD__NAMED_INT("keepdims", 0);
     const char *both[] = {each, td__operator_integers(to, 1, &last)};
     const char *sum = td__operator(to, "ReduceSum", 2, both, 1, &keep);
     return additive ? sum : scaled_operators(layer, to, sum, WEIGHT);
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *scores_operators(const td__layer *layer, td__operators *to,
+                                    const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     const td_attention_layer *options = layer->options;
     const char *scores = score_operators(layer, to, inputs[0], inputs[key_input(layer)]);
@@ -200,9 +198,9 @@ static const td__keras_option dot_keras[] = {KERAS, {"score_mode", TD__KERAS_WOR
 static const td__keras_option additive_keras[] = {KERAS};
 #define KIND(what, torch_name)                                                                     \
     {                                                                                              \
-        TD__KIND(what##_fields, td_attention_layer, plan_##what, forward),                         \
+        TD__KIND(what##_fields, td_attention_layer, plan_##what, forward_scores),                  \
             TD__IS(ATTENTION, OTHER), TD__TORCH(torch_name), TD__KERAS(what##_keras, VARS),        \
-            .min_from = 2, .max_from = 3, .operators = operators, .mask = td__mask_pass,           \
+            .min_from = 2, .max_from = 3, .operators = scores_operators, .mask = td__mask_pass,    \
             .mask_from = TD__MASK_OF_QUERY, .reads_mask = true                                     \
     }
 const td__layer_kind td__attention_kind = KIND(dot, "functional.scaled_dot_product_attention");

@@ -5,34 +5,20 @@
 static const td__field flatten_fields[] = {TD__LAYER_FIELDS};
 static const td__field reshape_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "shape",
-     .alias = "target_shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_reshape_layer, shape),
-     .minimum = -1},
+    TD__FIELD(SHAPE, td_reshape_layer, shape, .alias = "target_shape", .minimum = -1),
 };
 
 static const td__field permute_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "dims",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_permute_layer, order),
-     .minimum = 1},
+    TD__FIELD_CALLED(SHAPE, td_permute_layer, order, "dims", .minimum = 1),
 };
 static const td__field vector_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "n",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_repeat_layer, times),
-     .minimum = 1},
+    TD__FIELD_CALLED(INTEGER, td_repeat_layer, times, "n", .minimum = 1),
 };
 static const td__field up_fields[] = {
     TD__LAYER_FIELDS,
-    {.key = "size",
-     .type = TD__FIELD_INTEGER,
-     .offset = offsetof(td_repeat_layer, times),
-     .by_default = 2,
-     .minimum = 1},
+    TD__FIELD_CALLED(INTEGER, td_repeat_layer, times, "size", .by_default = 2, .minimum = 1),
 };
 
 /* Elements of one example; -1 when a dimension is not known. */
@@ -85,7 +71,7 @@ static td_status plan_reshape(td__layer *layer, const td_shape *inputs, td_error
     return TD_OK;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_shape(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     if (!inputs[0]) {
         return NULL;
     }
@@ -97,8 +83,8 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_reshape(tape, inputs[0], shape);
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *shape_operators(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     int64_t shape[TD_MAX_RANK] = {0}; /* the batch as it is */
     size_t open = 0;
@@ -113,12 +99,13 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
 
 static const td__keras_option reshape_keras[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
 const td__layer_kind td__flatten_kind = {
-    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward),
-    TD__IS(SHAPE, FLATTENED), TD__TORCH("nn.Flatten"), TD__KERAS_PLAIN, .operators = operators};
+    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward_shape),
+    TD__IS(SHAPE, FLATTENED), TD__TORCH("nn.Flatten"), TD__KERAS_PLAIN,
+    .operators = shape_operators};
 const td__layer_kind td__reshape_kind = {
-    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward),
+    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward_shape),
     TD__IS(SHAPE, RESHAPED), TD__TORCH("nn.Unflatten"), TD__KERAS(reshape_keras, VARS),
-    .operators = operators};
+    .operators = shape_operators};
 
 /* --- permute --------------------------------------------------------------------------------- */
 

@@ -15,33 +15,15 @@
 enum { MAX_SPATIAL = 3 };
 
 /* One of each number where there are steps, two of an image, three of a volume. */
-#define FIELDS(layer, NUMBERS, numbers)                                                            \
-    TD__LAYER_FIELDS, TD__INTEGER(layer, filters, NULL, 0, 1),                                     \
-        NUMBERS(layer, kernel, "kernel_size", 0, 1), NUMBERS(layer, stride, "strides", 1, 1),      \
-        NUMBERS(layer, dilation, "dilation_rate", 1, 1),                                           \
-        {.key = "output_padding",                                                                  \
-         .type = (numbers),                                                                        \
-         .offset = offsetof(layer, output_padding),                                                \
-         .number = true,                                                                           \
-         .no_default = true,                                                                       \
-         .quiet = true},                                                                           \
-        {.key = "groups",                                                                          \
-         .type = TD__FIELD_INTEGER,                                                                \
-         .offset = offsetof(layer, groups),                                                        \
-         .by_default = 1,                                                                          \
-         .minimum = 1},                                                                            \
-        {.key = "padding",                                                                         \
-         .type = TD__FIELD_WORD,                                                                   \
-         .offset = offsetof(layer, padding),                                                       \
-         .words = &td__padding_words},                                                             \
-        TD__WORD(layer, activation, td__activation_words, TD_LINEAR),                              \
-        TD__NOT(layer, no_bias, "use_bias"),                                                       \
-        TD__INITIALIZER(layer, kernel_initializer, TD_GLOROT_UNIFORM),                             \
-        TD__INITIALIZER(layer, bias_initializer, TD_ZEROS), TD__REGULARIZERS(layer)
+#define FIELDS(layer, NUMBERS)                                                                     \
+    TD__LAYER_FIELDS, TD__CONVOLUTION_SIZES(layer, TD__##NUMBERS),                                 \
+        TD__FIELD(NUMBERS, layer, output_padding, .number = true, .no_default = true,              \
+                  .quiet = true),                                                                  \
+        TD__CONVOLUTION_REST(layer)
 
-static const td__field fields1[] = {FIELDS(td_conv2d_layer, TD__INTEGER, TD__FIELD_INTEGER)};
-static const td__field fields2[] = {FIELDS(td_conv2d_layer, TD__PAIR, TD__FIELD_PAIR)};
-static const td__field fields3[] = {FIELDS(td_conv3d_layer, TD__TRIPLE, TD__FIELD_TRIPLE)};
+static const td__field fields1[] = {FIELDS(td_conv2d_layer, INTEGER)};
+static const td__field fields2[] = {FIELDS(td_conv2d_layer, PAIR)};
+static const td__field fields3[] = {FIELDS(td_conv3d_layer, TRIPLE)};
 
 /* What both option structs say. */
 typedef struct stretching {
@@ -90,7 +72,8 @@ static int64_t reach(const stretching *s, int i) {
     return same || k < stride ? stride : k;
 }
 
-static td_status check(const td__layer *layer, const stretching *s, int64_t in, td_error *error) {
+static td_status check_transposed(const td__layer *layer, const stretching *s, int64_t in,
+                                  td_error *error) {
     if (s->padding == TD_PADDING_CAUSAL) {
         return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
     }
@@ -116,12 +99,13 @@ static td_status check(const td__layer *layer, const stretching *s, int64_t in, 
 }
 
 /* The output's shape; *kernel gets the kernel's. */
-static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel, td_error *error) {
+static td_status plan_transposed(td__layer *layer, const td_shape *inputs, td_shape *kernel,
+                                 td_error *error) {
     stretching s = stretching_of(layer);
     int64_t in = 0;
     td_status status = td__layer_need_map(layer, inputs, s.spatial, error);
     status = status ? status : td__layer_need_last(layer, inputs, &in, error);
-    status = status ? status : check(layer, &s, in, error);
+    status = status ? status : check_transposed(layer, &s, in, error);
     if (status) {
         return status;
     }
@@ -144,7 +128,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel
     static td_status name(td__layer *layer, const td_shape *inputs, td_error *error) {             \
         const struct_type *options = layer->options;                                               \
         td_shape kernel;                                                                           \
-        td_status status = plan(layer, inputs, &kernel, error);                                    \
+        td_status status = plan_transposed(layer, inputs, &kernel, error);                         \
         if (status) {                                                                              \
             return status;                                                                         \
         }                                                                                          \
@@ -275,8 +259,8 @@ static td_tensor *forward_volumes(td__layer *layer, td_tape *tape, td_tensor *co
 
 /* What the window reaches beyond the output is cut away on both sides; what it does not reach is
  * output_padding. */
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *transposed_operators(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
     stretching s = stretching_of(layer);
     td__window window = {.spatial = s.spatial, .padding = TD_PADDING_VALID};
     int64_t missing[MAX_SPATIAL] = {0};
@@ -292,10 +276,7 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
         window.pads[i] = beyond > 0 ? beyond / 2 : 0;
         window.pads[s.spatial + i] = beyond > 0 ? beyond - beyond / 2 : 0;
     }
-    window.attributes[used++] = (td__attribute){.name = "output_padding",
-                                                .type = TD__INTS,
-                                                .integers = missing,
-                                                .count = (size_t)s.spatial};
+    window.attributes[used++] = TD__NAMED_INTS("output_padding", missing, (size_t)s.spatial);
     return td__operator_convolve(to, "ConvTranspose", layer, inputs[0], &window, used, s.groups);
 }
 
@@ -316,7 +297,7 @@ static const td__torch_weight torch3[] = TORCH(5, 2, 3, 4, 1, 0);
             TD__IS(LINEAR, OTHER), .unit_axis = 2, TD__KERAS(keras, VARS),                         \
                                    .torch = {"nn.ConvTranspose" #axes "d", torch##axes,            \
                                              TD__COUNT(torch##axes), (axes) == 1},                 \
-                                   .has_activation = true, .operators = operators                  \
+                                   .has_activation = true, .operators = transposed_operators       \
     }
 const td__layer_kind td__conv1d_transpose_kind = KIND(1, td_conv2d_layer, images);
 const td__layer_kind td__conv2d_transpose_kind = KIND(2, td_conv2d_layer, images);

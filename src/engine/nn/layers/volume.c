@@ -10,17 +10,8 @@ enum { SPATIAL = 3 };
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
-    TD__INTEGER(td_conv3d_layer, filters, NULL, 0, 1),
-    TD__TRIPLE(td_conv3d_layer, kernel, "kernel_size", 0, 1),
-    TD__TRIPLE(td_conv3d_layer, stride, "strides", 1, 1),
-    TD__TRIPLE(td_conv3d_layer, dilation, "dilation_rate", 1, 1),
-    TD__INTEGER(td_conv3d_layer, groups, NULL, 1, 1),
-    TD__WORD(td_conv3d_layer, padding, td__padding_words, TD_PADDING_VALID),
-    TD__WORD(td_conv3d_layer, activation, td__activation_words, TD_LINEAR),
-    TD__NOT(td_conv3d_layer, no_bias, "use_bias"),
-    TD__INITIALIZER(td_conv3d_layer, kernel_initializer, TD_GLOROT_UNIFORM),
-    TD__INITIALIZER(td_conv3d_layer, bias_initializer, TD_ZEROS),
-    TD__REGULARIZERS(td_conv3d_layer),
+    TD__CONVOLUTION_SIZES(td_conv3d_layer, TD__TRIPLE),
+    TD__CONVOLUTION_REST(td_conv3d_layer),
 };
 
 static td__window window_of(const td__layer *layer) {
@@ -29,7 +20,7 @@ static td__window window_of(const td__layer *layer) {
                          options->padding);
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+static td_status plan_volume(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_conv3d_layer *options = layer->options;
     td__window window = window_of(layer);
     int64_t in = 0;
@@ -54,7 +45,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
     return TD_OK;
 }
 
-static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+static td_tensor *forward_volume(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_conv3d_layer *options = layer->options;
     td_tensor *x = inputs[0], *kernel = layer->slot[0];
     const int64_t *dims = x->shape.dims, *size = kernel->shape.dims;
@@ -88,8 +79,8 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
              : NULL;
 }
 
-static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
-                             const td_shape *shapes) {
+static const char *volume_operators(const td__layer *layer, td__operators *to,
+                                    const char *const *inputs, const td_shape *shapes) {
     const td_conv3d_layer *options = layer->options;
     td__window window = window_of(layer);
     size_t used = td__operator_window(&window, shapes);
@@ -99,10 +90,11 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
 static const td__keras_option keras[] = {TD__KERAS_CONVOLUTION};
 static const td__torch_weight torch[] = {TD__TORCH_KERNEL(5, 2, 3, 4, 1, 0),
                                          TD__TORCH_VECTOR("bias", "bias", )};
-const td__layer_kind td__conv3d_kind = {TD__KIND_OF_ONE(fields, td_conv3d_layer, plan, forward),
-                                        TD__IS(LINEAR, OTHER),
-                                        .unit_axis = 1,
-                                        TD__TORCH_WITH("nn.Conv3d", torch),
-                                        TD__KERAS(keras, VARS),
-                                        .has_activation = true,
-                                        .operators = operators};
+const td__layer_kind td__conv3d_kind = {
+    TD__KIND_OF_ONE(fields, td_conv3d_layer, plan_volume, forward_volume),
+    TD__IS(LINEAR, OTHER),
+    .unit_axis = 1,
+    TD__TORCH_WITH("nn.Conv3d", torch),
+    TD__KERAS(keras, VARS),
+    .has_activation = true,
+    .operators = volume_operators};

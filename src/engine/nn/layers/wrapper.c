@@ -7,7 +7,7 @@
 #include "tape/pick.h"
 
 static const char *const kind_names[] = {
-#define NAME(member, word, keras) #word,
+#define NAME(member, word, keras, options) #word,
     TD_LAYER_LIST(NAME)
 #undef NAME
 };
@@ -257,7 +257,7 @@ static const char *operators_both(const td__layer *layer, td__operators *to,
     const td_wrapper_layer *options = layer->options;
     const char *sides[] = {side_operators(layer, to, inputs, shapes, 0),
                            side_operators(layer, to, inputs, shapes, 1)};
-    const td__attribute last = {.name = "axis", .type = TD__INT, .integer = -1};
+    const td__attribute last = TD__NAMED_INT("axis", -1);
     switch (options->merge_mode) {
     case TD_MERGE_SUM:
         return td__operator(to, "Add", 2, sides, 0, NULL);

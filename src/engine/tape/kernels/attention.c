@@ -47,21 +47,10 @@ TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float
 
 static void attention_softmax(const td__scores *s, float *stats, float *x) {
     for (int64_t r = 0; r < s->rows; r++, x += s->row, stats += 2) {
-        float max, total = 0;
+        float max;
         int64_t n = finish_scores(s, r, x, &max);
-#pragma omp simd reduction(+ : total)
-        for (int64_t i = 0; i < n; i++) {
-            float e = td__exp_below(x[i] - max);
-            x[i] = e;
-            total += e;
-        }
-        float share = total == 0.0f ? 0.0f : 1.0f / total;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            x[i] *= share;
-        }
+        stats[1] = td__softmax_row(n, x, max, x);
         stats[0] = max;
-        stats[1] = share;
     }
 }
 

@@ -129,6 +129,20 @@ TD__INLINE float td__softplusf(float x) {
     return x != x ? x : (x > 0.0f ? x : 0.0f) + tail;
 }
 
+/* Q(t), with which erfc(t) = e^(Q(t) - t^2) for t from 0.93 on */
+TD__INLINE float td__tail_exponent(float t) {
+    float q = 1.56466876e-06f;
+    q = q * t - 4.46243575e-05f;
+    q = q * t + 0.000584718131f;
+    q = q * t - 0.00470298203f;
+    q = q * t + 0.0262603778f;
+    q = q * t - 0.109797329f;
+    q = q * t + 0.367873728f;
+    q = q * t - 1.13005781f;
+    q = q * t + 0.000276859006f;
+    return q;
+}
+
 /* The normal distribution function, Phi(x) = erfc(-x / sqrt2) / 2; relative error 1e-6 down to
  * -5.8, where it has fallen to 3e-9; below, 0. */
 TD__INLINE float td__normal_cdff(float x) {
@@ -141,15 +155,7 @@ TD__INLINE float td__normal_cdff(float x) {
     p = p * s - 0.376126319f;
     p = p * s + 1.12837923f;
     float near = 0.5f + 0.5f * z * p;
-    float q = 1.56466876e-06f;
-    q = q * t - 4.46243575e-05f;
-    q = q * t + 0.000584718131f;
-    q = q * t - 0.00470298203f;
-    q = q * t + 0.0262603778f;
-    q = q * t - 0.109797329f;
-    q = q * t + 0.367873728f;
-    q = q * t - 1.13005781f;
-    q = q * t + 0.000276859006f;
+    float q = td__tail_exponent(t);
     float tail = t > 4.1f ? 0.0f : 0.5f * td__expf(q - s);
     float far = z < 0.0f ? tail : 1.0f - tail;
     return t < 0.93f ? near : x != x ? x : far;
@@ -166,15 +172,7 @@ TD__INLINE float td__erff(float z) {
     p = p * s + 0.112837873f;
     p = p * s - 0.376126379f;
     p = p * s + 0.128379166f;
-    float q = 1.56466876e-06f;
-    q = q * t - 4.46243575e-05f;
-    q = q * t + 0.000584718131f;
-    q = q * t - 0.00470298203f;
-    q = q * t + 0.0262603778f;
-    q = q * t - 0.109797329f;
-    q = q * t + 0.367873728f;
-    q = q * t - 1.13005781f;
-    q = q * t + 0.000276859006f;
+    float q = td__tail_exponent(t);
     float far = t > 4.1f ? 1.0f : 1.0f - td__expf(q - s);
     return t < 0.93f ? z + z * p : z != z ? z : z < 0.0f ? -far : far;
 }

@@ -13,18 +13,7 @@ static float safe_max(int64_t n, const float *x) {
 
 static void softmax(int64_t rows, int64_t n, const float *x, float *y) {
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        float max = safe_max(n, x), total = 0;
-#pragma omp simd reduction(+ : total)
-        for (int64_t i = 0; i < n; i++) {
-            float e = td__exp_below(x[i] - max);
-            y[i] = e;
-            total += e;
-        }
-        float scale = total == 0.0f ? 0.0f : 1.0f / total;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            y[i] *= scale;
-        }
+        (void)td__softmax_row(n, x, safe_max(n, x), y);
     }
 }
 

@@ -69,6 +69,23 @@ TD__INLINE float td__largest(int64_t n, const float *x) {
     return max;
 }
 
+/* y = e^(x - max) / sum e^(x - max), n of them; y may be x. Returns the factor, 0 when the sum is. */
+TD__INLINE float td__softmax_row(int64_t n, const float *x, float max, float *y) {
+    float total = 0;
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < n; i++) {
+        float e = td__exp_below(x[i] - max);
+        y[i] = e;
+        total += e;
+    }
+    float factor = total == 0.0f ? 0.0f : 1.0f / total;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        y[i] *= factor;
+    }
+    return factor;
+}
+
 /* Lane l of the result is lane index[l] of v. */
 TD__INLINE td__vec td__shuffle(td__vec v, td__mask index) {
 #if defined(__clang__)

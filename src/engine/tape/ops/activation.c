@@ -45,7 +45,7 @@ static td_status activation_backward(td_tape *tape, td__node *node) {
     if (!dx) {
         return TD_MEMORY;
     }
-    /* With a negative slope the sign of y no longer tells that of x. */
+    /* With a negative slope the sign of y is no longer that of x. */
     bool from_output = td__activation_uses_output(saved->activation) && saved->alpha >= 0;
     const td_tensor *v = from_output ? y : x;
     td__activate_backward_all(saved->activation, saved->alpha, x->count, td__floats(v),

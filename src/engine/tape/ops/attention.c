@@ -115,8 +115,9 @@ static bool fit_mask(td_tape *tape, const td_tensor *mask, td__attention *a) {
     return fits;
 }
 
-static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *k,
-                            const td_tensor *v, const td_attention_options *options, bool beside) {
+static td__attention *begin_attention(td_tape *tape, const td_tensor *q, const td_tensor *k,
+                                      const td_tensor *v, const td_attention_options *options,
+                                      bool beside) {
     td__attention *a = td__scratch(tape, sizeof *a);
     if (!a) {
         return NULL;
@@ -159,7 +160,7 @@ static td_tensor *attend(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v
         !fit_inputs(tape, q, k, v, beside)) {
         return NULL;
     }
-    td__attention *saved = begin(tape, q, k, v, options, beside);
+    td__attention *saved = begin_attention(tape, q, k, v, options, beside);
     if (!saved) {
         return NULL;
     }

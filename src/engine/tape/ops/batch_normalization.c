@@ -42,7 +42,7 @@ typedef struct batch_norm_work {
     int64_t *counts; /* wide rows of each part */
 } batch_norm_work;
 
-static void repeat(const batch_norm_saved *s, float *values) {
+static void repeat_channels(const batch_norm_saved *s, float *values) {
     for (int64_t i = s->n; i < s->width; i++) {
         values[i] = values[i - s->n];
     }
@@ -141,7 +141,7 @@ static td_status batch_moments(td_tape *tape, batch_norm_saved *s, const float *
     return status;
 }
 
-static void move(double gain, int64_t n, const float *batch, float *moving) {
+static void move_average(double gain, int64_t n, const float *batch, float *moving) {
     for (int64_t i = 0; i < n; i++) {
         moving[i] = (float)((double)moving[i] * (1 - gain) + (double)batch[i] * gain);
     }
@@ -186,7 +186,7 @@ static void channel_sums(const batch_norm_work *w, int parts, float *sums, float
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void batch_normalization_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const batch_norm_work *w = context;
     td__kernels()->channel_backward(end - begin, w->saved->width, w->x + begin, w->g + begin,
@@ -232,9 +232,9 @@ static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_wor
         slope[c] = -factor[c] * s->scale[c] * products[c] * share;
         offset[c] = -factor[c] * sums[c] * share;
     }
-    repeat(s, factor);
-    repeat(s, slope);
-    repeat(s, offset);
+    repeat_channels(s, factor);
+    repeat_channels(s, slope);
+    repeat_channels(s, offset);
     work->factor = factor;
     work->slope = slope;
     work->offset = offset;
@@ -242,7 +242,7 @@ static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_wor
     if (!work->y) {
         return TD_MEMORY;
     }
-    td__parallel(s->rows * s->n, s->width, TD__GRAIN, backward_part, work);
+    td__parallel(s->rows * s->n, s->width, TD__GRAIN, batch_normalization_backward_part, work);
     return TD_OK;
 }
 
@@ -306,8 +306,8 @@ static const td__op batch_norm_op = {.name = "batch_normalization",
 
 /* --- the operation -------------------------------------------------------------------------- */
 
-static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, const char *role,
-                bool optional) {
+static bool check_parameter(td_tape *tape, const td_tensor *x, const td_tensor *parameter,
+                            const char *role, bool optional) {
     if (optional && !parameter) {
         return true;
     }
@@ -325,7 +325,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, c
     return true;
 }
 
-static batch_norm_saved *begin(td_tape *tape, const td_tensor *x, bool sync) {
+static batch_norm_saved *begin_batch_norm(td_tape *tape, const td_tensor *x, bool sync) {
     batch_norm_saved *s = td__scratch(tape, sizeof *s);
     if (!s) {
         return NULL;
@@ -359,10 +359,10 @@ static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const 
         factor[c] = s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
         offset[c] = beta ? td__floats(beta)[c] : 0.0f;
     }
-    repeat(s, s->mean);
-    repeat(s, s->scale);
-    repeat(s, factor);
-    repeat(s, offset);
+    repeat_channels(s, s->mean);
+    repeat_channels(s, s->scale);
+    repeat_channels(s, factor);
+    repeat_channels(s, offset);
     batch_norm_work work = {.saved = s, .x = td__floats(x), .y = td__floats(y)};
     work.factor = factor;
     work.offset = offset;
@@ -381,9 +381,10 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
         return td__fail(tape, TD_BAD_SHAPE, "batch_normalization: input %s has no examples",
                         td_shape_text(&x->shape, text));
     }
-    if (!fit(tape, x, gamma, "gamma", true) || !fit(tape, x, beta, "beta", true) ||
-        !fit(tape, x, moving_mean, "moving mean", false) ||
-        !fit(tape, x, moving_variance, "moving variance", false)) {
+    if (!check_parameter(tape, x, gamma, "gamma", true) ||
+        !check_parameter(tape, x, beta, "beta", true) ||
+        !check_parameter(tape, x, moving_mean, "moving mean", false) ||
+        !check_parameter(tape, x, moving_variance, "moving variance", false)) {
         return NULL;
     }
     td_batch_normalization_options given;
@@ -391,7 +392,7 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     double gain = 1 - td__number_or(options->momentum, 0.99);
     float epsilon = (float)td__number_or(options->epsilon, 1e-3);
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
-    batch_norm_saved *saved = y ? begin(tape, x, options->sync) : NULL;
+    batch_norm_saved *saved = y ? begin_batch_norm(tape, x, options->sync) : NULL;
     td__buffer *memory =
         saved ? td__temporary(tape, (size_t)(4 * saved->width) * sizeof(float)) : NULL;
     if (!memory) {
@@ -401,8 +402,8 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     td_status status = normalize(tape, saved, inputs, epsilon, memory->data, y);
     y = status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
     if (y && saved->training) { /* a step that failed moves nothing */
-        move(gain, saved->n, memory->data, td__floats(moving_mean));
-        move(gain, saved->n, memory->data + saved->width, td__floats(moving_variance));
+        move_average(gain, saved->n, memory->data, td__floats(moving_mean));
+        move_average(gain, saved->n, memory->data + saved->width, td__floats(moving_variance));
     }
     td__buffer_drop(tape, memory);
     return y;

@@ -20,7 +20,7 @@ static td_status concatenate_backward(td_tape *tape, td__node *node) {
 static const td__op concatenate_op = {.name = "concatenate", .backward = concatenate_backward};
 
 /* Whether part has the first one's shape but for the axis. */
-static bool fits(const td_shape *first, const td_shape *part, int32_t axis) {
+static bool part_fits(const td_shape *first, const td_shape *part, int32_t axis) {
     bool same = first->rank == part->rank;
     for (int32_t i = 0; same && i < first->rank; i++) {
         same = i == axis || first->dims[i] == part->dims[i];
@@ -50,7 +50,7 @@ td_tensor *td_concatenate(td_tape *tape, size_t count, td_tensor *const parts[],
     shape.dims[axis] = 0;
     for (size_t i = 0; i < count; i++) {
         const td_shape *part = &parts[i]->shape;
-        if (!fits(&parts[0]->shape, part, axis)) {
+        if (!part_fits(&parts[0]->shape, part, axis)) {
             return td__fail(tape, TD_BAD_SHAPE,
                             "concatenate: part %zu %s does not fit part 0 %s: all but axis %d must "
                             "be equal",

@@ -9,8 +9,8 @@
 static const td__op conv2d_op = {.name = "conv2d", .backward = td__conv_backward};
 
 /* The shape rule: fills conv or says what does not fit. */
-static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, const td_tensor *bias,
-                const td_conv_options *options, td__conv *conv) {
+static bool check_shapes(td_tape *tape, const td_tensor *x, const td_tensor *kernel,
+                         const td_tensor *bias, const td_conv_options *options, td__conv *conv) {
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     const int64_t *xs = x->shape.dims, *ks = kernel->shape.dims;
     if (x->shape.rank != 4 || kernel->shape.rank != 4) {
@@ -61,7 +61,7 @@ td_tensor *td_conv2d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *
     td_activation activation = options ? options->activation : TD_LINEAR;
     td__conv conv = {0};
     if (!td__conv_check(tape, "conv2d", x, kernel, bias, activation) ||
-        !fit(tape, x, kernel, bias, options, &conv)) {
+        !check_shapes(tape, x, kernel, bias, options, &conv)) {
         return NULL;
     }
     return td__conv_run(tape, &conv2d_op, &conv, false, x, kernel, bias,

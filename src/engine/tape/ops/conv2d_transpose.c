@@ -24,8 +24,8 @@ static void stretch(int64_t size, int64_t kernel, int64_t stride, int64_t dilati
     *before = total > 0 ? total / 2 : 0;
 }
 
-static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, const td_tensor *bias,
-                const td_conv_options *options, td__conv *conv) {
+static bool check_shapes(td_tape *tape, const td_tensor *x, const td_tensor *kernel,
+                         const td_tensor *bias, const td_conv_options *options, td__conv *conv) {
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     const int64_t *xs = x->shape.dims, *ks = kernel->shape.dims;
     if (x->shape.rank != 4 || kernel->shape.rank != 4 || ks[3] != xs[3] || ks[0] < 1 || ks[1] < 1) {
@@ -84,7 +84,7 @@ td_tensor *td_conv2d_transpose(td_tape *tape, td_tensor *x, td_tensor *kernel, t
     td_activation activation = options ? options->activation : TD_LINEAR;
     td__conv conv = {0};
     if (!td__conv_check(tape, "conv2d_transpose", x, kernel, bias, activation) ||
-        !fit(tape, x, kernel, bias, options, &conv)) {
+        !check_shapes(tape, x, kernel, bias, options, &conv)) {
         return NULL;
     }
     return td__conv_run(tape, &transpose_op, &conv, true, x, kernel, bias,

@@ -21,7 +21,7 @@ typedef struct dropout_work {
     bool add;
 } dropout_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void dropout_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const dropout_work *w = context;
     const td__kernels_table *kernels = td__kernels();
@@ -33,7 +33,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void dropout_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const dropout_work *w = context;
     td__kernels()->masked_scale(end - begin, w->saved->scale, w->saved->mask + begin, w->x + begin,
@@ -46,7 +46,7 @@ static td_status dropout_backward(td_tape *tape, td__node *node) {
     if (!work.y) {
         return TD_MEMORY;
     }
-    td__parallel(node->output->count, TD__MASK_BLOCK, TD__GRAIN, backward_part, &work);
+    td__parallel(node->output->count, TD__MASK_BLOCK, TD__GRAIN, dropout_backward_part, &work);
     return TD_OK;
 }
 
@@ -75,6 +75,6 @@ td_tensor *td_dropout(td_tape *tape, td_tensor *x, float rate) {
                          .threshold = threshold < 0x1p32 ? (uint32_t)threshold : UINT32_MAX,
                          .x = td__floats(x),
                          .y = td__floats(y)};
-    td__parallel(x->count, TD__MASK_BLOCK, TD__GRAIN / 4, forward_part, &work);
+    td__parallel(x->count, TD__MASK_BLOCK, TD__GRAIN / 4, dropout_forward_part, &work);
     return td__record(tape, &dropout_op, y, 1, &x, saved);
 }

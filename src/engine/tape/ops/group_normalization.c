@@ -36,7 +36,7 @@ static float gamma_of(const group_norm_work *w, int64_t channel) {
 }
 
 /* Repeats the first n of each of count buffers. */
-static void repeat(const group_norm_saved *s, int count, float *buffers) {
+static void repeat_channels(const group_norm_saved *s, int count, float *buffers) {
     for (int b = 0; b < count; b++, buffers += s->width) {
         for (int64_t i = s->n; i < s->width; i++) {
             buffers[i] = buffers[i - s->n];
@@ -66,7 +66,7 @@ static void group_stats(const group_norm_work *w, int64_t group, const float *me
     stats[1] = 1.0f / sqrtf((float)variance + w->epsilon);
 }
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void group_normalization_forward_part(void *context, int part, int64_t begin, int64_t end) {
     const group_norm_work *w = context;
     const group_norm_saved *s = w->saved;
     int64_t size = s->rows * s->width;
@@ -85,7 +85,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
             factor[c] = own[1] * gamma_of(w, c);
             offset[c] = w->beta ? w->beta[c] : 0.0f;
         }
-        repeat(s, 3, mean);
+        repeat_channels(s, 3, mean);
         td__kernels()->channel_scale(size, s->width, x, mean, factor, offset,
                                      w->y + example * size);
     }
@@ -124,7 +124,7 @@ static void group_factors(const group_norm_work *w, int64_t group, float scale, 
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void group_normalization_backward_part(void *context, int part, int64_t begin, int64_t end) {
     const group_norm_work *w = context;
     const group_norm_saved *s = w->saved;
     int64_t size = s->rows * s->width;
@@ -144,7 +144,7 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
             for (int64_t group = 0; group < s->groups; group++) {
                 group_factors(w, group, stats[2 * group + 1], sums, factor, slope, offset);
             }
-            repeat(s, 3, factor);
+            repeat_channels(s, 3, factor);
             td__kernels()->channel_backward(size, s->width, x, g, mean, factor, slope, offset,
                                             w->add, w->y + example * size);
         }
@@ -192,7 +192,7 @@ static td_status group_norm_backward(td_tape *tape, td__node *node) {
     work.y = wanted ? td__gradient_in_place(tape, node, 0, &work.add) : NULL;
     td_status status = wanted && !work.y ? TD_MEMORY : TD_OK;
     if (!status) {
-        td__parallel(s->batch, 1, minimum_of(s), backward_part, &work);
+        td__parallel(s->batch, 1, minimum_of(s), group_normalization_backward_part, &work);
         status = add_examples(tape, node, 1, work.sums);
         status = status ? status : add_examples(tape, node, 2, work.sums + s->n);
     }
@@ -203,7 +203,7 @@ static td_status group_norm_backward(td_tape *tape, td__node *node) {
 static const td__op group_norm_op = {.name = "group_normalization",
                                      .backward = group_norm_backward};
 
-static group_norm_saved *begin(td_tape *tape, const td_tensor *x, int64_t groups) {
+static group_norm_saved *begin_group_norm(td_tape *tape, const td_tensor *x, int64_t groups) {
     group_norm_saved *s = td__scratch(tape, sizeof *s);
     if (!s) {
         return NULL;
@@ -226,7 +226,7 @@ td_tensor *td__group_normalization(td_tape *tape, td_tensor *x, int64_t groups, 
         return NULL;
     }
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
-    group_norm_saved *saved = y ? begin(tape, x, groups) : NULL;
+    group_norm_saved *saved = y ? begin_group_norm(tape, x, groups) : NULL;
     td__buffer *memory =
         saved ? td__temporary(tape, (size_t)(BUFFERS * saved->width * td_threads()) * sizeof(float))
               : NULL;
@@ -240,7 +240,7 @@ td_tensor *td__group_normalization(td_tape *tape, td_tensor *x, int64_t groups, 
                             .y = td__floats(y),
                             .memory = memory->data,
                             .epsilon = epsilon};
-    td__parallel(saved->batch, 1, minimum_of(saved), forward_part, &work);
+    td__parallel(saved->batch, 1, minimum_of(saved), group_normalization_forward_part, &work);
     td__buffer_drop(tape, memory);
     return td__record(tape, &group_norm_op, y, 3, (td_tensor *[]){x, gamma, beta}, saved);
 }

@@ -77,7 +77,7 @@ static void reset_before_product(const gru_work *w, int64_t begin, int64_t end, 
                           2 * n);
 }
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void gru_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const gru_work *w = context;
     const td__recurrent *r = &w->saved->r;
@@ -165,7 +165,7 @@ static void back_through_candidate(const gru_work *w, int64_t begin, int64_t end
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void gru_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const gru_work *w = context;
     const td__recurrent *r = &w->saved->r;
@@ -240,7 +240,7 @@ static td_status gradient_of_bias(td_tape *tape, td__node *node, const gru_work 
     return db ? TD_OK : TD_MEMORY;
 }
 
-static td_status finish(td_tape *tape, td__node *node, const gru_work *w) {
+static td_status finish_gru(td_tape *tape, td__node *node, const gru_work *w) {
     if (td__recurrent_gradients_input(tape, node, &w->saved->r, w->d)) {
         return TD_MEMORY;
     }
@@ -272,10 +272,10 @@ static td_status gru_backward(td_tape *tape, td__node *node) {
                          .row_gates = d.extra,
                          .row_candidate = d.extra + 2 * count,
                          .candidate = d.extra + 3 * count};
-        td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
+        td__parallel(r->batch, 1, td__recurrent_worth(r), gru_backward_part, &work);
         td__recurrent_unpack(tape, &gates);
         td__recurrent_unpack(tape, &candidate);
-        status = finish(tape, node, &work);
+        status = finish_gru(tape, node, &work);
     }
     td__buffer_drop(tape, d.memory);
     return status;
@@ -319,7 +319,7 @@ static td_status input_product(td_tape *tape, td__recurrent *r, td_tensor *const
 }
 
 /* The recurrence, with its packed kernel and memory for one step. */
-static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inputs[]) {
+static td_status run_gru(td_tape *tape, const gru_saved *saved, td_tensor *const inputs[]) {
     const td__recurrent *r = &saved->r;
     const td_tensor *bias = inputs[TD__RNN_BIAS];
     const td_tensor *kernel = inputs[TD__RNN_RECURRENT];
@@ -341,7 +341,7 @@ static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inp
     if (bias && bias->shape.rank == 2) {
         work.inner_bias = td__floats(bias) + r->width + 2 * n;
     }
-    td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
+    td__parallel(r->batch, 1, td__recurrent_worth(r), gru_forward_part, &work);
     td__buffer_drop(tape, row);
     td__recurrent_unpack(tape, &candidate);
     td__recurrent_unpack(tape, &gates);
@@ -366,7 +366,7 @@ td_tensor *td_gru(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *rec
         return NULL;
     }
     saved->inner = td__floats(inner);
-    if (run(tape, saved, inputs)) {
+    if (run_gru(tape, saved, inputs)) {
         return NULL;
     }
     return td__record(tape, &gru_op, r->output, TD__RNN_INPUTS, inputs, saved);

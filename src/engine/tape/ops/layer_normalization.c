@@ -25,7 +25,7 @@ typedef struct layer_norm_work {
     float *partial; /* (parts, 2, n): sums of g h and of g */
 } layer_norm_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void layer_normalization_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const layer_norm_work *w = context;
     int64_t n = w->saved->n;
@@ -33,7 +33,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
                               w->saved->stats + 2 * begin, w->y + begin * n);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void layer_normalization_backward_part(void *context, int part, int64_t begin, int64_t end) {
     const layer_norm_work *w = context;
     int64_t n = w->saved->n;
     const float *x = w->x + begin * n, *stats = w->saved->stats + 2 * begin, *g = w->g + begin * n;
@@ -89,7 +89,8 @@ static td_status layer_norm_backward(td_tape *tape, td__node *node) {
             return TD_MEMORY;
         }
     }
-    int parts = td__parallel(saved->rows, 1, TD__GRAIN / (saved->n + 1) + 1, backward_part, &work);
+    int parts = td__parallel(saved->rows, 1, TD__GRAIN / (saved->n + 1) + 1,
+                             layer_normalization_backward_part, &work);
     td_status status = TD_OK;
     if (partial) {
         status = add_partial(tape, node, 1, parts, saved->n, partial->data);
@@ -104,7 +105,8 @@ static const td__op layer_norm_op = {.name = "layer_normalization",
                                      .backward = layer_norm_backward};
 
 /* gamma and beta must be as long as the last axis. */
-static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, const char *role) {
+static bool check_parameter(td_tape *tape, const td_tensor *x, const td_tensor *parameter,
+                            const char *role) {
     int32_t rank = x->shape.rank;
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     if (parameter && !td__check_float(tape, "layer_normalization", role, parameter)) {
@@ -130,7 +132,7 @@ td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     if (rank == 0) {
         return td__fail(tape, TD_BAD_SHAPE, "layer_normalization: input () has no axis");
     }
-    if (!fit(tape, x, gamma, "gamma") || !fit(tape, x, beta, "beta")) {
+    if (!check_parameter(tape, x, gamma, "gamma") || !check_parameter(tape, x, beta, "beta")) {
         return NULL;
     }
     if (!(epsilon >= 0)) {
@@ -156,6 +158,6 @@ td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                             .beta = beta ? td__floats(beta) : zeros,
                             .y = td__floats(y),
                             .epsilon = epsilon};
-    td__parallel(rows, 1, TD__GRAIN / (n + 1) + 1, forward_part, &work);
+    td__parallel(rows, 1, TD__GRAIN / (n + 1) + 1, layer_normalization_forward_part, &work);
     return td__record(tape, &layer_norm_op, y, 3, (td_tensor *[]){x, gamma, beta}, saved);
 }

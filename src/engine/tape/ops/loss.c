@@ -19,7 +19,7 @@
  *
  * Means and sums go over the last axis. The kernels of rows and their derivatives stand in
  * kernels/loss.c. On the way back a factor for each row carries the output's gradient, the weight
- * and the means. Where rows need not be told apart, all elements run as one long row.
+ * and the means. Where rows need not be distinguished, all elements run as one long row.
  */
 #include "base/options.h"
 #include "base/words.h"
@@ -113,7 +113,7 @@ static void loss_part(void *context, int part, int64_t begin, int64_t end) {
     w->kernel(&rows);
 }
 
-static int run(loss_work *work, const loss_saved *saved) {
+static int run_loss_work(loss_work *work, const loss_saved *saved) {
     work->together = saved->together;
     return saved->together
                ? td__parallel(saved->rows * saved->n, 64, TD__GRAIN, loss_part, work)
@@ -189,7 +189,7 @@ static td_status loss_backward(td_tape *tape, td__node *node) {
         work.all.d = td__gradient(tape, node, i, &work.all.add);
         status = work.all.d ? TD_OK : TD_MEMORY;
         if (!status) {
-            run(&work, saved);
+            run_loss_work(&work, saved);
         }
     }
     if (scales) {
@@ -406,7 +406,7 @@ static td_tensor *compute(td_tape *tape, td_loss loss, td_tensor *prediction, td
     loss_work work = {.kernel = td__kernels()->loss[saved->kind],
                       .all = all_rows(saved, prediction, truth)};
     work.all.values = saved->values;
-    int parts = run(&work, saved);
+    int parts = run_loss_work(&work, saved);
     combine(saved, weight, saved->together ? parts : saved->rows, td__floats(result));
     return td__record(tape, &loss_ops[loss], result, 3, (td_tensor *[]){prediction, truth, weight},
                       saved);

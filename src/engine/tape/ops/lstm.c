@@ -45,7 +45,7 @@ static void step_forward(const lstm_work *w, int64_t i, int64_t step) {
     td__recurrent_keep(r, i, step);
 }
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void lstm_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const lstm_work *w = context;
     const td__recurrent *r = &w->saved->r;
@@ -82,7 +82,7 @@ static void step_backward(const lstm_work *w, int64_t i, int64_t step) {
     td__recurrent_gradients_keep(r, w->initial, i, step, w->d);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void lstm_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const lstm_work *w = context;
     const td__recurrent *r = &w->saved->r;
@@ -117,7 +117,7 @@ static td_status lstm_backward(td_tape *tape, td__node *node) {
                           .cell = d.extra,
                           .shown = d.extra + count};
         memset(work.cell, 0, (size_t)count * sizeof(float));
-        td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
+        td__parallel(r->batch, 1, td__recurrent_worth(r), lstm_backward_part, &work);
         td__recurrent_unpack(tape, &packed);
         status = td__recurrent_gradients_all(tape, node, r, &d);
         status =
@@ -152,7 +152,7 @@ td_tensor *td_lstm(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *re
         return NULL;
     }
     lstm_work work = {.saved = saved, .packed = packed.data, .initial_cell = inputs[TD__RNN_CELL]};
-    td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
+    td__parallel(r->batch, 1, td__recurrent_worth(r), lstm_forward_part, &work);
     td__recurrent_unpack(tape, &packed);
     return td__record(tape, &lstm_op, r->output, TD__RNN_INPUTS, inputs, saved);
 }

@@ -190,7 +190,7 @@ static void set_strides(const td_shape *shape, const matmul_saved *s, int64_t ma
 }
 
 /* Fills in saved and the result's shape; false when the shapes do not fit. */
-static bool fit(const td_shape *a, const td_shape *b, matmul_saved *s, td_shape *c) {
+static bool check_shapes(const td_shape *a, const td_shape *b, matmul_saved *s, td_shape *c) {
     if (a->rank < 2 || b->rank < 2) {
         return false;
     }
@@ -234,7 +234,7 @@ td_tensor *td_matmul(td_tape *tape, td_tensor *a, td_tensor *b, const td_matmul_
     *saved =
         (matmul_saved){.transpose_a = options->transpose_a, .transpose_b = options->transpose_b};
     td_shape shape = {0};
-    if (!fit(&a->shape, &b->shape, saved, &shape)) {
+    if (!check_shapes(&a->shape, &b->shape, saved, &shape)) {
         char at[TD_SHAPE_TEXT_SIZE], bt[TD_SHAPE_TEXT_SIZE];
         return td__fail(
             tape, TD_BAD_SHAPE,

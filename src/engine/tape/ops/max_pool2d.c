@@ -45,13 +45,13 @@ static void visit_backward(void *context, const td__pool_run *run) {
         !td__pool_overwrites(&w->saved->pool, w->add), w->to + run->input);
 }
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void max_pool2d_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const max_pool_work *w = context;
     td__pool_rows(&w->saved->pool, begin, end, visit_forward, context);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void max_pool2d_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const max_pool_work *w = context;
     td__pool_images(&w->saved->pool, begin, end, w->add, w->to, visit_backward, context);
@@ -64,7 +64,8 @@ static td_status max_pool_backward(td_tape *tape, td__node *node) {
         return TD_MEMORY;
     }
     const td__pool *pool = &work.saved->pool;
-    td__parallel(pool->batch, 1, td__pool_worth(pool, pool->batch), backward_part, &work);
+    td__parallel(pool->batch, 1, td__pool_worth(pool, pool->batch), max_pool2d_backward_part,
+                 &work);
     return TD_OK;
 }
 
@@ -90,7 +91,7 @@ td_tensor *td__max_pool(td_tape *tape, td_tensor *x, const td__pool *pool) {
     }
     max_pool_work work = {.saved = saved, .from = td__floats(x), .to = td__floats(y)};
     int64_t rows = pool->batch * pool->out[0];
-    td__parallel(rows, 1, td__pool_worth(pool, rows), forward_part, &work);
+    td__parallel(rows, 1, td__pool_worth(pool, rows), max_pool2d_forward_part, &work);
     return td__record(tape, &max_pool_op, y, 1, &x, saved);
 }
 

@@ -89,13 +89,9 @@ static void add_row(const void *x, void *y, int64_t row, const int64_t *offsets,
 
 static td_status move_backward(td_tape *tape, td__node *node) {
     const move_saved *saved = node->saved;
-    bool add;
-    float *dx = td__gradient(tape, node, 0, &add);
+    float *dx = td__gradient_to_add(tape, node, 0);
     if (!dx) {
         return TD_MEMORY;
-    }
-    if (!add) {
-        memset(dx, 0, (size_t)node->inputs[0].tensor->count * sizeof *dx);
     }
     if (node->output->count > 0) {
         float *g = (float *)td__output_gradient(tape, node);

@@ -22,13 +22,9 @@ static index_list *save(td_tape *tape, const int64_t *places, td__scattering pla
 static td_status pick_backward(td_tape *tape, td__node *node) {
     const int64_t *from = ((const index_list *)node->saved)->places;
     const float *g = td__output_gradient(tape, node);
-    bool add;
-    float *dx = td__gradient(tape, node, 0, &add);
+    float *dx = td__gradient_to_add(tape, node, 0);
     if (!dx) {
         return TD_MEMORY;
-    }
-    if (!add) {
-        memset(dx, 0, (size_t)node->inputs[0].tensor->count * sizeof *dx);
     }
     for (int64_t k = 0; k < node->output->count; k++) {
         if (from[k] >= 0) {

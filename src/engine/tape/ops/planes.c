@@ -22,7 +22,7 @@ typedef struct planes_work {
 } planes_work;
 
 /* Results [begin, end) of all examples. */
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void planes_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const planes_work *w = context;
     const planes_saved *s = w->saved;
@@ -47,7 +47,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
 }
 
 /* Planes [begin, end) of all examples. */
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void planes_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const planes_work *w = context;
     const planes_saved *s = w->saved;
@@ -81,8 +81,8 @@ static td_status planes_backward(td_tape *tape, td__node *node) {
         return TD_MEMORY;
     }
     int64_t plane = s->area * s->how.groups * s->own;
-    td__parallel(s->batch * s->depth, 1, TD__GRAIN / (plane * s->how.count + 1) + 1, backward_part,
-                 &work);
+    td__parallel(s->batch * s->depth, 1, TD__GRAIN / (plane * s->how.count + 1) + 1,
+                 planes_backward_part, &work);
     return TD_OK;
 }
 
@@ -106,6 +106,7 @@ td_tensor *td__planes_beside(td_tape *tape, td_tensor *x, const td__planes *how)
                             .own = dims[4] / how->groups};
     planes_work work = {.saved = saved, .from = td__floats(x), .to = td__floats(y)};
     int64_t items = y->count ? shape.dims[0] : 0;
-    td__parallel(items, 1, TD__GRAIN / (items ? y->count / items : 1) + 1, forward_part, &work);
+    td__parallel(items, 1, TD__GRAIN / (items ? y->count / items : 1) + 1, planes_forward_part,
+                 &work);
     return td__record(tape, &planes_op, y, 1, &x, saved);
 }

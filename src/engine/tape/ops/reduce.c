@@ -110,8 +110,8 @@ static td_shape reduced_shape(const td_shape *x, bool keep, reduce_saved *saved)
     return shape;
 }
 
-static td_tensor *reduce(td_tape *tape, const td__op *op, td__axis_reduction reduction, bool mean,
-                         td_tensor *x, const td_reduce_options *options) {
+static td_tensor *reduce_axes(td_tape *tape, const td__op *op, td__axis_reduction reduction,
+                              bool mean, td_tensor *x, const td_reduce_options *options) {
     if (!td__check_float(tape, op->name, "input", x)) {
         return NULL;
     }
@@ -146,7 +146,7 @@ static td_tensor *reduce(td_tape *tape, const td__op *op, td__axis_reduction red
 #define DEFINE(function, member, is_mean, backward_)                                               \
     static const td__op function##_op = {.name = #function, .backward = backward_};                \
     td_tensor *td_##function(td_tape *tape, td_tensor *x, const td_reduce_options *options) {      \
-        return reduce(tape, &function##_op, TD__REDUCE_##member, is_mean, x, options);             \
+        return reduce_axes(tape, &function##_op, TD__REDUCE_##member, is_mean, x, options);        \
     }
 
 DEFINE(sum, SUM, false, sum_backward)

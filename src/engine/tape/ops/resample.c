@@ -15,7 +15,7 @@ typedef struct resample_work {
     float *to;
 } resample_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void resample_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
     const td__resampling *taps = w->taps;
@@ -34,7 +34,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void resample_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
     const td__resampling *taps = w->taps;
@@ -54,17 +54,14 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
 static td_status resample_backward(td_tape *tape, td__node *node) {
     resample_work work = *(const resample_work *)node->saved;
     int64_t count = node->inputs[0].tensor->count;
-    bool add;
     work.from = td__output_gradient(tape, node);
-    work.to = td__gradient(tape, node, 0, &add);
+    work.to = td__gradient_to_add(tape, node, 0);
     if (!work.to) {
         return TD_MEMORY;
     }
-    if (!add) {
-        memset(work.to, 0, (size_t)count * sizeof *work.to);
-    }
     int64_t each = work.size * work.inner;
-    td__parallel(each ? count / each : 0, 1, TD__GRAIN / (each + 1) + 1, backward_part, &work);
+    td__parallel(each ? count / each : 0, 1, TD__GRAIN / (each + 1) + 1, resample_backward_part,
+                 &work);
     return TD_OK;
 }
 
@@ -89,7 +86,8 @@ td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__res
                             .from = td__floats(x),
                             .to = td__floats(y)};
     if (y->count > 0) {
-        td__parallel(y->count / work->inner, 1, TD__GRAIN / work->inner + 1, forward_part, work);
+        td__parallel(y->count / work->inner, 1, TD__GRAIN / work->inner + 1, resample_forward_part,
+                     work);
     }
     return td__record(tape, &resample_op, y, 1, &x, work);
 }

@@ -17,7 +17,7 @@ typedef struct simple_rnn_work {
     td__recurrent_gradients *d;
 } simple_rnn_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void simple_rnn_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const simple_rnn_work *w = context;
     const td__recurrent *r = w->r;
@@ -35,7 +35,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void simple_rnn_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const simple_rnn_work *w = context;
     const td__recurrent *r = w->r;
@@ -72,7 +72,7 @@ static td_status simple_rnn_backward(td_tape *tape, td__node *node) {
                                 .g = td__output_gradient(tape, node),
                                 .initial = node->inputs[TD__RNN_STATE].tensor,
                                 .d = &d};
-        td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
+        td__parallel(r->batch, 1, td__recurrent_worth(r), simple_rnn_backward_part, &work);
         td__recurrent_unpack(tape, &packed);
         status = td__recurrent_gradients_all(tape, node, r, &d);
     }
@@ -99,7 +99,7 @@ td_tensor *td_simple_rnn(td_tape *tape, td_tensor *x, td_tensor *kernel,
         return NULL;
     }
     simple_rnn_work work = {.r = r, .packed = packed.data};
-    td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
+    td__parallel(r->batch, 1, td__recurrent_worth(r), simple_rnn_forward_part, &work);
     td__recurrent_unpack(tape, &packed);
     return td__record(tape, &simple_rnn_op, r->output, TD__RNN_INPUTS, inputs, r);
 }

@@ -18,13 +18,13 @@ typedef struct softmax_work {
     bool add;
 } softmax_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void softmax_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const softmax_work *w = context;
     w->forward(end - begin, w->n, w->x + begin * w->n, w->y + begin * w->n);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void softmax_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const softmax_work *w = context;
     int64_t at = begin * w->n;
@@ -40,7 +40,8 @@ static td_status backward_rows(td_tape *tape, td__node *node, backward_kernel *k
     if (!work.y) {
         return TD_MEMORY;
     }
-    td__parallel(n ? y->count / n : 0, 1, TD__GRAIN / 4 / (n + 1) + 1, backward_part, &work);
+    td__parallel(n ? y->count / n : 0, 1, TD__GRAIN / 4 / (n + 1) + 1, softmax_backward_part,
+                 &work);
     return TD_OK;
 }
 
@@ -82,7 +83,7 @@ static td_tensor *along_axis(td_tape *tape, td_tensor *x, int32_t axis, const td
     }
     int64_t n = x->shape.dims[rank - 1];
     softmax_work work = {.forward = kernel, .n = n, .x = td__floats(x), .y = td__floats(y)};
-    td__parallel(n ? x->count / n : 0, 1, TD__GRAIN / 4 / (n + 1) + 1, forward_part, &work);
+    td__parallel(n ? x->count / n : 0, 1, TD__GRAIN / 4 / (n + 1) + 1, softmax_forward_part, &work);
     return td__record(tape, op, y, 1, &x, NULL);
 }
 

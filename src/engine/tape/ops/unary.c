@@ -19,13 +19,13 @@ typedef struct unary_work {
     bool add;
 } unary_work;
 
-static void forward_part(void *context, int part, int64_t begin, int64_t end) {
+static void unary_forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const unary_work *w = context;
     td__kernels()->unary[w->f.kind](end - begin, w->f.p, w->f.q, w->x + begin, w->result + begin);
 }
 
-static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+static void unary_backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const unary_work *w = context;
     td__kernels()->unary_backward[w->f.kind](end - begin, w->f.p, w->f.q, w->x + begin,
@@ -42,7 +42,7 @@ static td_status unary_backward(td_tape *tape, td__node *node) {
     if (!work.result) {
         return TD_MEMORY;
     }
-    td__parallel(node->output->count, 64, TD__GRAIN, backward_part, &work);
+    td__parallel(node->output->count, 64, TD__GRAIN, unary_backward_part, &work);
     return TD_OK;
 }
 
@@ -57,7 +57,7 @@ static td_tensor *unary(td_tape *tape, const td__op *op, td_tensor *x, unary_sav
     }
     *saved = f;
     unary_work work = {.f = f, .x = td__floats(x), .result = td__floats(y)};
-    td__parallel(x->count, 64, TD__GRAIN, forward_part, &work);
+    td__parallel(x->count, 64, TD__GRAIN, unary_forward_part, &work);
     return td__record(tape, op, y, 1, &x, saved);
 }
 

@@ -128,7 +128,8 @@ static td_status up_sampling_backward(td_tape *tape, td__node *node) {
 
 static const td__op up_sampling_op = {.name = "up_sampling2d", .backward = up_sampling_backward};
 
-static bool fit(td_tape *tape, const td_tensor *x, const int64_t factor[2], td__pool *pool) {
+static bool check_factor(td_tape *tape, const td_tensor *x, const int64_t factor[2],
+                         td__pool *pool) {
     if (!td__check_float(tape, "up_sampling2d", "input", x)) {
         return false;
     }
@@ -161,7 +162,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const int64_t factor[2], td__
 td_tensor *td_up_sampling2d(td_tape *tape, td_tensor *x, const int64_t factor[2],
                             td_interpolation interpolation) {
     up_sampling_saved *saved = td__scratch(tape, sizeof *saved);
-    if (!saved || !fit(tape, x, factor, &saved->pool)) {
+    if (!saved || !check_factor(tape, x, factor, &saved->pool)) {
         return NULL;
     }
     saved->interpolation = interpolation;

@@ -249,7 +249,7 @@ static bool output_rounded(td__graph_call *call, td__graph_type type, td_tensor 
     return td__graph_output_either(call, 0, type, y, last);
 }
 
-static bool convert(td__graph_call *call, int64_t to) {
+static bool cast_input(td__graph_call *call, int64_t to) {
     td__graph_type from = td__graph_input(call, 0)->type, type = (td__graph_type)to;
     if (to == TD__GRAPH_STRING) {
         return to_text(call);
@@ -284,11 +284,11 @@ static bool convert(td__graph_call *call, int64_t to) {
 }
 
 static bool cast(td__graph_call *call) {
-    return convert(call, td__graph_int(call->node, "to", TD__GRAPH_UNDEFINED));
+    return cast_input(call, td__graph_int(call->node, "to", TD__GRAPH_UNDEFINED));
 }
 
 static bool cast_like(td__graph_call *call) {
-    return convert(call, td__graph_input(call, 1)->type);
+    return cast_input(call, td__graph_input(call, 1)->type);
 }
 
 /* --- BitCast -------------------------------------------------------------------------------- */

@@ -191,12 +191,6 @@ static bool loop(td__graph_call *call) {
 
 /* --- Scan --------------------------------------------------------------------------------- */
 
-/* One of a list of attribute's integers; 0 when it is not there. */
-static int64_t listed(td__graph_call *call, const char *name, size_t i) {
-    const int64_t *all;
-    return i < td__graph_ints(call->node, name, &all) ? all[i] : 0;
-}
-
 /* What is gone over, and along which axis. */
 typedef struct scanned {
     td_tensor *x;
@@ -273,9 +267,10 @@ static bool scan_begin(td__graph_call *call, scan *s, const td__graph *body, int
         size_t k = i - s->states;
         scanned *in = &s->inputs[k];
         *in = (scanned){.x = batch ? part.plain : td__graph_plain(call, i), .type = given->type};
-        in->backwards = listed(call, batch ? "directions" : "scan_input_directions", k) != 0;
-        if (!in->x || !td__graph_axis(call, listed(call, "scan_input_axes", k), in->x->shape.rank,
-                                      &in->axis)) {
+        in->backwards =
+            td__graph_listed(call->node, batch ? "directions" : "scan_input_directions", k, 0) != 0;
+        if (!in->x || !td__graph_axis(call, td__graph_listed(call->node, "scan_input_axes", k, 0),
+                                      in->x->shape.rank, &in->axis)) {
             return false;
         }
         int64_t length = in->x->shape.dims[in->axis];
@@ -330,10 +325,12 @@ static bool scan_over(td__graph_call *call) {
     bool good = s && scan_begin(call, s, body, 0) && scan_steps(call, s);
     for (size_t i = 0; good && i < call->node->output_count; i++) {
         size_t k = i - s->states;
-        good = i < s->states
-                   ? td__graph_output_value(call, i, s->r.values[i])
-                   : put_together(call, &s->r.kept[k], i, listed(call, "scan_output_axes", k),
-                                  listed(call, "scan_output_directions", k) != 0);
+        good =
+            i < s->states
+                ? td__graph_output_value(call, i, s->r.values[i])
+                : put_together(call, &s->r.kept[k], i,
+                               td__graph_listed(call->node, "scan_output_axes", k, 0),
+                               td__graph_listed(call->node, "scan_output_directions", k, 0) != 0);
     }
     return good;
 }

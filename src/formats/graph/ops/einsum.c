@@ -18,7 +18,7 @@ typedef struct term {
     char labels[TD_MAX_RANK + 1];
 } term;
 
-static bool fail(td__graph_call *call, const char *why) {
+static bool fail_einsum(td__graph_call *call, const char *why) {
     return td__graph_fail(call, TD_INVALID, "equation '%.100s': %s",
                           td__graph_text(call->node, "equation", ""), why);
 }
@@ -37,7 +37,7 @@ static bool read_labels(td__graph_call *call, const char **at, int32_t rank, int
     }
     int32_t hidden = rank >= 0 ? rank - own : *dots;
     if (hidden < 0 || (hidden > 0 && rank >= 0 && !ellipsis) || own + hidden > TD_MAX_RANK) {
-        return fail(call, "does not fit its operands");
+        return fail_einsum(call, "does not fit its operands");
     }
     for (; **at && **at != ',' && **at != '-'; ++*at) {
         if (*at == ellipsis) {
@@ -49,7 +49,7 @@ static bool read_labels(td__graph_call *call, const char **at, int32_t rank, int
         } else if (isalpha((unsigned char)**at)) {
             labels[count++] = **at;
         } else if (**at != ' ' && **at != '.') {
-            return fail(call, "has a character that is no letter");
+            return fail_einsum(call, "has a character that is no letter");
         }
     }
     labels[count] = 0;
@@ -73,7 +73,7 @@ static void implicit_result(const char *equation, int32_t dots, char labels[TD_M
 
 /* --- one operand -------------------------------------------------------------------------- */
 
-static int64_t size_of(const term *t, char label) {
+static int64_t size_of_label(const term *t, char label) {
     const char *found = strchr(t->labels, label);
     return found ? t->x->shape.dims[found - t->labels] : 1;
 }
@@ -91,7 +91,7 @@ static bool take_diagonal(td__graph_call *call, term *t) {
             labels[shape.rank] = t->labels[i];
             shape.dims[shape.rank++] = t->x->shape.dims[i];
         } else if (shape.dims[axis] != t->x->shape.dims[i]) {
-            return fail(call, "one label has two sizes");
+            return fail_einsum(call, "one label has two sizes");
         }
         steps[axis] += strides[i];
     }
@@ -159,8 +159,8 @@ static bool sort_labels(td__graph_call *call, const term *a, const term *b, cons
                         sorted_labels *sorted) {
     for (const char *p = a->labels; *p; p++) {
         bool shared = strchr(b->labels, *p) != NULL;
-        if (shared && size_of(a, *p) != size_of(b, *p)) {
-            return fail(call, "one label has two sizes");
+        if (shared && size_of_label(a, *p) != size_of_label(b, *p)) {
+            return fail_einsum(call, "one label has two sizes");
         }
         add_label(sorted, !shared ? LEFT : strchr(kept, *p) ? BATCH : INNER, *p);
     }
@@ -175,7 +175,7 @@ static bool sort_labels(td__graph_call *call, const term *a, const term *b, cons
 static int64_t product_of(const term *t, const char *labels) {
     int64_t product = 1;
     for (; *labels; labels++) {
-        product *= size_of(t, *labels);
+        product *= size_of_label(t, *labels);
     }
     return product;
 }
@@ -197,7 +197,7 @@ static bool drop_repeated(td__graph_call *call, term *t, const term *other) {
     char kept[TD_MAX_RANK + 1] = "";
     size_t count = 0;
     for (const char *p = t->labels; *p; p++) {
-        if (size_of(t, *p) != 1 || size_of(other, *p) == 1) {
+        if (size_of_label(t, *p) != 1 || size_of_label(other, *p) == 1) {
             kept[count++] = *p;
         }
     }
@@ -217,10 +217,10 @@ static bool multiply(td__graph_call *call, term *a, term *b, const char *kept) {
     int length = snprintf(labels, sizeof labels, "%s%s%s", batch, sorted.labels_of[LEFT],
                           sorted.labels_of[RIGHT]);
     if (length > TD_MAX_RANK) {
-        return fail(call, "has too many labels at once");
+        return fail_einsum(call, "has too many labels at once");
     }
     for (int i = 0; i < length; i++) {
-        shape.dims[shape.rank++] = size_of(strchr(a->labels, labels[i]) ? a : b, labels[i]);
+        shape.dims[shape.rank++] = size_of_label(strchr(a->labels, labels[i]) ? a : b, labels[i]);
     }
     td_tensor *p = as_matrices(call, a, batch, sorted.labels_of[LEFT], inner);
     td_tensor *q = p ? as_matrices(call, b, batch, inner, sorted.labels_of[RIGHT]) : NULL;
@@ -259,7 +259,7 @@ static bool read_terms(td__graph_call *call, size_t count, term *terms, char res
             return false;
         }
         if (*at != (i + 1 < count ? ',' : *at == '-' ? '-' : 0)) {
-            return fail(call, "has another number of operands");
+            return fail_einsum(call, "has another number of operands");
         }
         at += *at == ',';
     }
@@ -273,10 +273,10 @@ static bool read_terms(td__graph_call *call, size_t count, term *terms, char res
     }
     for (const char *p = result; *p; p++) {
         if (strchr(p + 1, *p)) {
-            return fail(call, "its result has a label twice");
+            return fail_einsum(call, "its result has a label twice");
         }
     }
-    return !*at || fail(call, "goes on");
+    return !*at || fail_einsum(call, "goes on");
 }
 
 /* In float: operands one after another, each summed as soon as a label is no longer needed. */
@@ -302,7 +302,7 @@ static td_tensor *contract(td__graph_call *call, size_t count, term *terms, cons
         return NULL;
     }
     if (strlen(result) != strlen(terms[0].labels)) {
-        (void)fail(call, "its result has a label that no operand has");
+        (void)fail_einsum(call, "its result has a label that no operand has");
         return NULL;
     }
     return arrange(call, &terms[0], result);
@@ -330,7 +330,7 @@ static bool all_labels(td__graph_call *call, size_t count, const term *terms, co
         for (int32_t k = 0; terms[i].labels[k]; k++) {
             const char *found = strchr(labels, terms[i].labels[k]);
             if (!found && used == 2 * TD_MAX_RANK) {
-                return fail(call, "has too many labels");
+                return fail_einsum(call, "has too many labels");
             }
             size_t at = found ? (size_t)(found - labels) : used;
             labels[at] = terms[i].labels[k];
@@ -338,7 +338,7 @@ static bool all_labels(td__graph_call *call, size_t count, const term *terms, co
             labels[used] = 0;
             int64_t size = terms[i].x->shape.dims[k];
             if (sizes[at] != 1 && size != 1 && size != sizes[at]) {
-                return fail(call, "one label has two sizes");
+                return fail_einsum(call, "one label has two sizes");
             }
             sizes[at] = sizes[at] == 1 ? size : sizes[at];
         }
@@ -369,7 +369,7 @@ static td_tensor *sum_products(td__graph_call *call, size_t count, const term *t
     td_tensor *y = td__graph_new(call, td__graph_input(call, 0)->type, shape);
     int64_t work;
     if (y && (!td__multiply(y->count, inner, &work) || work > MAX_PRODUCTS)) {
-        (void)fail(call, "sums too many products");
+        (void)fail_einsum(call, "sums too many products");
         return NULL;
     }
     for (int64_t at = 0; y && at < y->count; at++) {

@@ -137,7 +137,7 @@ static bool col_to_im(td__graph_call *call) {
 
 /* --- AffineGrid ----------------------------------------------------------------------------- */
 
-/* Pixel k of so many, from -1 to 1: at their centres, or from edge to edge. */
+/* Pixel k of `count`, from -1 to 1: at their centres, or from edge to edge. */
 static float position(int64_t k, int64_t count, bool align) {
     double n = (double)count, at = 2 * (double)k;
     return (float)(align ? (count > 1 ? at / (n - 1) - 1 : 0) : (at + 1) / n - 1);

@@ -212,7 +212,7 @@ static bool full_mask(td__graph_call *call) {
 }
 
 /* As the operator's own input asks, outside of a model; the mask says what was kept. */
-static bool drop(td__graph_call *call, float ratio) {
+static bool drop_elements(td__graph_call *call, float ratio) {
     td_tape *tape = call->tape;
     td_shape shape = td__graph_shape(call, 0);
     bool training = td_tape_is_training(tape);
@@ -238,7 +238,7 @@ static bool dropout(td__graph_call *call) {
     ratio = given && given->count == 1 ? td_tensor_scalar(given) : ratio;
     bool asked = mode && mode->dtype == TD_INT64 && mode->count == 1 && *(int64_t *)mode->data;
     if (asked && !model && ratio > 0 && td__graph_is_float(call, 0)) {
-        return drop(call, ratio);
+        return drop_elements(call, ratio);
     }
     if (td__graph_wants(call, 1) && !full_mask(call)) {
         return false;

@@ -78,13 +78,9 @@ static void count_tap(any_pool *pool, int64_t at, int64_t pixel, void *context) 
 static td_status any_pool_backward(td_tape *tape, td__node *node) {
     any_pool *pool = node->saved;
     pool_arrays arrays = {.from = td__output_gradient(tape, node)};
-    bool add;
-    arrays.to = td__gradient(tape, node, 0, &add);
+    arrays.to = td__gradient_to_add(tape, node, 0);
     if (!arrays.to) {
         return TD_MEMORY;
-    }
-    if (!add) {
-        memset(arrays.to, 0, (size_t)(pool->images * pool->pixels) * sizeof *arrays.to);
     }
     for (int64_t at = 0; at < node->output->count; at++) {
         int64_t w = at % pool->windows;

@@ -352,11 +352,6 @@ typedef struct conv_plan {
     int64_t stride[MAX_AXES], dilation[MAX_AXES], before[MAX_AXES], after[MAX_AXES];
 } conv_plan;
 
-static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t fallback) {
-    const int64_t *list;
-    return i < td__graph_ints(call->node, name, &list) ? list[i] : fallback;
-}
-
 static bool plan_conv(td__graph_call *call, const td_tensor *x, const td_tensor *w, conv_plan *plan,
                       td_shape *shape) {
     *plan = (conv_plan){.axes = x->shape.rank - 2, .groups = td__graph_int(call->node, "group", 1)};
@@ -371,10 +366,10 @@ static bool plan_conv(td__graph_call *call, const td_tensor *x, const td_tensor 
     }
     *shape = (td_shape){.rank = x->shape.rank, .dims = {xd[0], wd[0]}};
     for (size_t i = 0; i < (size_t)plan->axes; i++) {
-        plan->stride[i] = listed(call, "strides", i, 1);
-        plan->dilation[i] = listed(call, "dilations", i, 1);
-        plan->before[i] = listed(call, "pads", i, 0);
-        plan->after[i] = listed(call, "pads", i + (size_t)plan->axes, 0);
+        plan->stride[i] = td__graph_listed(call->node, "strides", i, 1);
+        plan->dilation[i] = td__graph_listed(call->node, "dilations", i, 1);
+        plan->before[i] = td__graph_listed(call->node, "pads", i, 0);
+        plan->after[i] = td__graph_listed(call->node, "pads", i + (size_t)plan->axes, 0);
         int64_t max = INT32_MAX, size = xd[i + 2], taps = wd[i + 2];
         if (plan->stride[i] < 1 || plan->dilation[i] < 1 || plan->before[i] < 0 ||
             plan->after[i] < 0 || plan->stride[i] > max || plan->dilation[i] > max ||

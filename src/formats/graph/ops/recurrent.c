@@ -317,7 +317,7 @@ static bool output_states(td__graph_call *call, const recurrent *r, size_t outpu
     return td__graph_output(call, output, td__graph_input(call, X)->type, y);
 }
 
-static bool run(td__graph_call *call, td__graph_cell cell) {
+static bool run_recurrent(td__graph_call *call, td__graph_cell cell) {
     recurrent r;
     td__graph_sequence results[2] = {{0}};
     if (!read_attributes(call, cell, &r)) {
@@ -337,13 +337,13 @@ static bool run(td__graph_call *call, td__graph_cell cell) {
 }
 
 static bool rnn(td__graph_call *call) {
-    return run(call, TD__GRAPH_RNN);
+    return run_recurrent(call, TD__GRAPH_RNN);
 }
 static bool gru(td__graph_call *call) {
-    return run(call, TD__GRAPH_GRU);
+    return run_recurrent(call, TD__GRAPH_GRU);
 }
 static bool lstm(td__graph_call *call) {
-    return run(call, TD__GRAPH_LSTM);
+    return run_recurrent(call, TD__GRAPH_LSTM);
 }
 
 const td__graph_operator td__graph_recurrent[] = {

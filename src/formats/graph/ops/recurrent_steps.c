@@ -135,7 +135,7 @@ static td_tensor *choose(td_tape *tape, td_tensor *mask, td_tensor *new, td_tens
 }
 
 /* One step with input x (batch, gates * units); returns the output. */
-static td_tensor *step(stepping *s, td_tensor *x, td_tensor *mask) {
+static td_tensor *step_cell(stepping *s, td_tensor *x, td_tensor *mask) {
     td_tape *tape = s->tape;
     td_tensor *h = s->h, *c = s->c, *y;
     if (s->d->cell == TD__GRAPH_GRU) {
@@ -170,7 +170,7 @@ bool td__graph_run_steps(td__graph_call *call, const td__graph_direction *d,
         int64_t begin[] = {0, place, 0}, size[] = {-1, 1, -1};
         td_tensor *x = td_slice(tape, products, begin, size);
         x = td_reshape(tape, x, TD_SHAPE(d->batch, width));
-        td_tensor *y = step(&s, x, mask_of(&s, d->reverse ? place : t));
+        td_tensor *y = step_cell(&s, x, mask_of(&s, d->reverse ? place : t));
         outputs[place] = td_reshape(tape, y, TD_SHAPE(d->batch, 1, d->units));
         if (!outputs[place]) {
             return false;

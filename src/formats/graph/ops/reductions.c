@@ -109,7 +109,7 @@ static bool is_plain_after(const bool reduced[TD_MAX_RANK], int32_t rank) {
     return reduced[1] || !pixels;
 }
 
-static bool reduce(td__graph_call *call, reduction *function) {
+static bool reduce_input(td__graph_call *call, reduction *function) {
     td_shape shape = td__graph_shape(call, 0);
     bool reduced[TD_MAX_RANK], given, keep = td__graph_int(call->node, "keepdims", 1) != 0;
     if (!td__graph_axes(call, 1, shape.rank, reduced, &given)) {
@@ -142,7 +142,7 @@ static bool reduce(td__graph_call *call, reduction *function) {
 
 #define DEFINE(name, function)                                                                     \
     static bool name(td__graph_call *call) {                                                       \
-        return reduce(call, function);                                                             \
+        return reduce_input(call, function);                                                       \
     }
 DEFINE(reduce_l1, l1)
 DEFINE(reduce_l2, l2)

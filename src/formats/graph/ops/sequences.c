@@ -15,8 +15,8 @@ static td__graph_list *list_of(td__graph_call *call, int64_t count) {
 }
 
 /* Sequences are of tensors. */
-static bool put(td__graph_call *call, td__graph_list *list, int64_t at,
-                const td__graph_value *value) {
+static bool put_element(td__graph_call *call, td__graph_list *list, int64_t at,
+                        const td__graph_value *value) {
     if (!value || value->list || value->none) {
         return td__graph_fail(call, TD_DTYPE, "item %lld is no tensor", (long long)at);
     }
@@ -70,7 +70,7 @@ static bool sequence_empty(td__graph_call *call) {
 static bool sequence_construct(td__graph_call *call) {
     td__graph_list *list = list_of(call, (int64_t)call->node->input_count);
     for (int64_t i = 0; list && i < list->count; i++) {
-        if (!put(call, list, i, td__graph_input(call, (size_t)i))) {
+        if (!put_element(call, list, i, td__graph_input(call, (size_t)i))) {
             return false;
         }
     }
@@ -89,7 +89,8 @@ static bool sequence_insert(td__graph_call *call) {
         memcpy(list->items + at + 1, from->items + at,
                (size_t)(from->count - at) * sizeof *list->items);
     }
-    return list && put(call, list, at, td__graph_input(call, 1)) && output_list(call, 0, list);
+    return list && put_element(call, list, at, td__graph_input(call, 1)) &&
+           output_list(call, 0, list);
 }
 
 static bool sequence_erase(td__graph_call *call) {
@@ -262,7 +263,7 @@ static bool sequence_map(td__graph_call *call) {
             return false;
         }
         for (size_t k = 0; k < outputs; k++) {
-            if (!put(call, made[k], i, &results[k])) {
+            if (!put_element(call, made[k], i, &results[k])) {
                 return false;
             }
         }

@@ -13,7 +13,8 @@ static void keep_axis(td__move_map *map, int32_t axis, int64_t stride) {
 /* --- Concat, Split ------------------------------------------------------------------------ */
 
 /* Of types other than float: runs of elements side by side. */
-static td_tensor *join(td__graph_call *call, size_t count, td_tensor *const *parts, int32_t axis) {
+static td_tensor *join_parts(td__graph_call *call, size_t count, td_tensor *const *parts,
+                             int32_t axis) {
     td_shape to = parts[0]->shape;
     size_t size = td_dtype_size(parts[0]->dtype), inner = size, row = 0;
     to.dims[axis] = 0;
@@ -46,7 +47,7 @@ static td_tensor *join(td__graph_call *call, size_t count, td_tensor *const *par
 td_tensor *td__graph_join(td__graph_call *call, size_t count, td_tensor *const *parts,
                           int32_t axis) {
     return parts[0]->dtype == TD_FLOAT32 ? td_concatenate(call->tape, count, parts, axis)
-                                         : join(call, count, parts, axis);
+                                         : join_parts(call, count, parts, axis);
 }
 
 static bool concat(td__graph_call *call) {
@@ -132,7 +133,7 @@ static bool part_sizes(td__graph_call *call, int64_t whole, int64_t *sizes, size
     return true;
 }
 
-static bool split(td__graph_call *call) {
+static bool split_input(td__graph_call *call) {
     bool last;
     td_tensor *x = td__graph_either(call, 0, &last);
     size_t outputs = call->node->output_count;
@@ -204,7 +205,7 @@ static int64_t limit(int64_t value, int64_t min, int64_t max) {
 }
 
 /* numpy's rules: negative positions count from the end, all are brought into range. */
-static void settle(int64_t size, int64_t step, int64_t *start, int64_t *count, int64_t end) {
+static void settle_slice(int64_t size, int64_t step, int64_t *start, int64_t *count, int64_t end) {
     *start += *start < 0 ? size : 0;
     end += end < 0 ? size : 0;
     if (step > 0) {
@@ -238,7 +239,7 @@ static bool slice(td__graph_call *call) {
                                   (long long)s.steps[i]);
         }
         seen[axis] = true;
-        settle(x->shape.dims[axis], s.steps[i], &s.starts[i], &count, s.ends[i]);
+        settle_slice(x->shape.dims[axis], s.steps[i], &s.starts[i], &count, s.ends[i]);
         if (count != x->shape.dims[axis] || s.steps[i] < 0) {
             x = td__graph_cut(call, x, axis, count ? s.starts[i] : 0, s.steps[i], count);
         }
@@ -249,7 +250,7 @@ static bool slice(td__graph_call *call) {
 /* --- Expand, Tile ------------------------------------------------------------------------- */
 
 /* x over and over again until it fills the shape. */
-static td_tensor *repeat(td__graph_call *call, td_tensor *x, td_shape to) {
+static td_tensor *repeat_input(td__graph_call *call, td_tensor *x, td_shape to) {
     int64_t strides[TD_MAX_RANK];
     td__move_map map;
     if (!td__move_map_init(call->tape, call->node->op_type, to, &map)) {
@@ -284,7 +285,7 @@ static bool expand(td__graph_call *call) {
         to.dims[i] = own == 1 ? wanted : own;
     }
     return td__graph_output(call, 0, td__graph_input(call, 0)->type,
-                            td_shape_equal(&to, &from) ? x : repeat(call, x, to));
+                            td_shape_equal(&to, &from) ? x : repeat_input(call, x, to));
 }
 
 static bool tile(td__graph_call *call) {
@@ -301,7 +302,7 @@ static bool tile(td__graph_call *call) {
             return td__graph_fail(call, TD_RANGE, "%lld times", (long long)repeats[i]);
         }
     }
-    return td__graph_output(call, 0, td__graph_input(call, 0)->type, repeat(call, x, to));
+    return td__graph_output(call, 0, td__graph_input(call, 0)->type, repeat_input(call, x, to));
 }
 
 /* --- Pad ---------------------------------------------------------------------------------- */
@@ -419,7 +420,7 @@ const td__graph_operator td__graph_slices[] = {
     {"Expand", expand, 2, 2, 1, 0, 0, td__graph_infer_expand},
     {"Pad", pad, 1, 4, 1, 0, 0, td__graph_infer_pad},
     {"Slice", slice, 1, 5, 1, 0, 0, td__graph_infer_slice},
-    {"Split", split, 1, 2, 255, 0, 0, td__graph_infer_split},
+    {"Split", split_input, 1, 2, 255, 0, 0, td__graph_infer_split},
     {"Tile", tile, 2, 2, 1, 6, 0, td__graph_infer_tile},
     {0},
 };

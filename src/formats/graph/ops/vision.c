@@ -125,18 +125,15 @@ static bool non_max_suppression(td__graph_call *call) {
 
 /* --- the way back from pooling ------------------------------------------------------------ */
 
-static int64_t listed(td__graph_call *call, const char *name, size_t i, int64_t fallback) {
-    const int64_t *list;
-    return i < td__graph_ints(call->node, name, &list) ? list[i] : fallback;
-}
-
 /* The size of what was pooled to give shape. */
 static bool unpooled_shape(td__graph_call *call, const td_shape *shape, td_shape *out) {
     size_t axes = (size_t)shape->rank - 2;
     *out = *shape;
     for (size_t i = 0; i < axes; i++) {
-        int64_t window = listed(call, "kernel_shape", i, 1), stride = listed(call, "strides", i, 1);
-        int64_t pads = listed(call, "pads", i, 0) + listed(call, "pads", i + axes, 0);
+        int64_t window = td__graph_listed(call->node, "kernel_shape", i, 1),
+                stride = td__graph_listed(call->node, "strides", i, 1);
+        int64_t pads = td__graph_listed(call->node, "pads", i, 0) +
+                       td__graph_listed(call->node, "pads", i + axes, 0);
         if (window < 1 || stride < 1 || window > INT32_MAX || stride > INT32_MAX ||
             pads < -INT32_MAX || pads > INT32_MAX || shape->dims[i + 2] > INT32_MAX) {
             return td__graph_fail(call, TD_RANGE, "window, strides or pads");

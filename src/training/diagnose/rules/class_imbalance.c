@@ -19,10 +19,10 @@ static void find_class_imbalance(td__case *c) {
         return;
     }
     int64_t rare = 0, apart = 0;
-    double equal = 1 / (double)classes, least = 1;
+    double equal = 1 / (double)classes, smallest_share = 1;
     for (int64_t i = 0; i < classes && i < TD__MOST_CLASSES; i++) {
         bool is_rare = training->shares[i] < RARE * equal;
-        least = fmin(least, training->shares[i]);
+        smallest_share = fmin(smallest_share, training->shares[i]);
         rare += is_rare;
         apart += is_rare && validation->shares[i] > APART * training->shares[i];
     }
@@ -33,11 +33,11 @@ static void find_class_imbalance(td__case *c) {
     }
     td__suspicion *s = td__suspect(c, apart ? TD__FACT : TD__TUNING, -1,
                                    "more examples of the rare classes, or weights for them");
-    td__because(s, "label", 0, least,
+    td__because(s, "label", 0, smallest_share,
                 td__say(c,
                         "%lld of %lld classes have less than a quarter of their even share of "
                         "the training part; the rarest %.2g %%",
-                        (long long)rare, (long long)classes, 100 * least));
+                        (long long)rare, (long long)classes, 100 * smallest_share));
     if (apart) {
         td__because(s, "label", 0, (double)apart,
                     td__say(c, "%lld of them are at least three times as common in validation",

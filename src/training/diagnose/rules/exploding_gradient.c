@@ -7,22 +7,22 @@
 
 static void find_exploding_gradient(td__case *c) {
     const td_run_signal *signal, *worst = NULL;
-    double most = 0;
+    double largest = 0;
     int64_t step = 0;
     for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_GRADIENT, &at));) {
         const td__series *norm = td__series_of(c->history, signal->name, "norm");
         int64_t when = 0;
         double high = td__series_most(norm, &when), first = td__series_first(norm);
-        if (high > LARGE && (high > TIMES * first || high > TIMES * LARGE) && high > most) {
+        if (high > LARGE && (high > TIMES * first || high > TIMES * LARGE) && high > largest) {
             worst = signal;
-            most = high;
+            largest = high;
             step = when;
         }
     }
     if (worst) {
-        td__found(c, worst->info->layer, step, worst->name, most,
+        td__found(c, worst->info->layer, step, worst->name, largest,
                   td__say(c, "the gradient of %s.%s reaches a norm of %.3g in step %lld",
-                          worst->info->layer, worst->info->parameter, most, (long long)step));
+                          worst->info->layer, worst->info->parameter, largest, (long long)step));
     }
 }
 

@@ -6,22 +6,22 @@
 
 static void find_huge_activations(td__case *c) {
     const td_run_signal *signal, *worst = NULL;
-    double most = HUGE;
+    double largest = HUGE;
     int64_t step = 0;
     for (size_t at = 0; (signal = td__next_signal(c->history, TD_SIGNAL_OUTPUT, &at));) {
         int64_t above = 0, below = 0;
         double high = td__series_most(td__series_of(c->history, signal->name, "max"), &above);
         double low = -td__series_least(td__series_of(c->history, signal->name, "min"), &below);
         double larger = fmax(high, low);
-        if (larger > most) {
+        if (larger > largest) {
             worst = signal;
-            most = larger;
+            largest = larger;
             step = high >= low ? above : below;
         }
     }
     if (worst) {
-        td__found(c, worst->info->layer, step, worst->name, most,
-                  td__say(c, "%s puts out numbers of up to %.3g", worst->info->layer, most));
+        td__found(c, worst->info->layer, step, worst->name, largest,
+                  td__say(c, "%s puts out numbers of up to %.3g", worst->info->layer, largest));
     }
 }
 

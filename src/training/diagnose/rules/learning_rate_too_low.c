@@ -66,9 +66,10 @@ static void find_learning_rate_too_low(td__case *c) {
     }
     static const double factors[] = {10, 100, 1e3, 1e4};
     bool plain = td__optimizer_role_of(c->trainer->learner.optimizer) == TD__ONE_RATE;
-    double most = plain ? 10 * USUAL_OF_SGD : 10 * USUAL; /* beyond a hundredfold, of tiny rates */
+    double max_rate =
+        plain ? 10 * USUAL_OF_SGD : 10 * USUAL; /* beyond a hundredfold, of tiny rates */
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-        if (i > 1 && rate * factors[i] > most) {
+        if (i > 1 && rate * factors[i] > max_rate) {
             return;
         }
         td__suspicion *s =

@@ -9,11 +9,11 @@ static void find_majority_class(td__case *c) {
         return;
     }
     const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
-    double most = 0;
+    double largest_share = 0;
     for (int64_t i = 0; i < c->facts.labels.classes; i++) {
-        most = fmax(most, c->facts.labels.shares[i]);
+        largest_share = fmax(largest_share, c->facts.labels.shares[i]);
     }
-    if (end->training.highest > SHARE && end->training.highest > most + 0.2) {
+    if (end->training.highest > SHARE && end->training.highest > largest_share + 0.2) {
         td__found(c, NULL, end->step, "prediction", end->training.highest,
                   td__say(c, "one class is predicted for %.0f %% of the examples",
                           100 * end->training.highest));

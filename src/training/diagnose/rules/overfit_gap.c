@@ -7,14 +7,14 @@
 static void find_overfit_gap(td__case *c) {
     const td__series *validation = td__validation_loss_of(c->history);
     int64_t step = 0;
-    double least = td__series_least(validation, &step), last = td__series_last(validation);
+    double min = td__series_least(validation, &step), last = td__series_last(validation);
     double training = td__series_mean(td__loss_of(c->history), 0.9, 1);
-    if (validation->count >= 3 && last > RISE * least && least > 0 && last > 2 * training) {
+    if (validation->count >= 3 && last > RISE * min && min > 0 && last > 2 * training) {
         td__found(c, NULL, step, "val_loss", last,
                   td__say(c,
                           "validation loss rose from %.3g (step %lld) to %.3g, training loss is "
                           "%.3g",
-                          least, (long long)step, last, training));
+                          min, (long long)step, last, training));
     }
 }
 

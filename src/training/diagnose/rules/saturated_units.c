@@ -7,11 +7,11 @@
 static void find_saturated_units(td__case *c) {
     for (size_t i = 0; c->repeated && i < c->layers.count; i++) {
         const td__layer_facts *layer = &c->layers.items[i];
-        double most = fmax(layer->start.saturated, layer->end.saturated);
-        if (most > SHARE) {
+        double saturated = fmax(layer->start.saturated, layer->end.saturated);
+        if (saturated > SHARE) {
             td__found(
                 c, layer->name, layer->start.saturated > SHARE ? 1 : c->baseline.steps,
-                td__say(c, "%s.output", layer->name), most,
+                td__say(c, "%s.output", layer->name), saturated,
                 td__say(c, "%s: %.0f %% of its outputs are saturated (%.0f %% before training)",
                         layer->name, 100 * layer->end.saturated, 100 * layer->start.saturated));
             td__found_unit(c, fmax(layer->end.saturated, 0) > SHARE ? layer->end.first_flat
