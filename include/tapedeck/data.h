@@ -215,6 +215,7 @@ typedef struct td_data_options {
     bool while_reading;
     /* CSV, 2-D NPY: windows of rows. A validation share is then the end of the file, not drawn. */
     td_window window;
+    td_names more; /* CSV: further files of train, with the same columns: their rows follow */
     td_split split;
     int64_t
         folds; /* instead of a share: the examples are cut into so many parts, drawn by split … */

@@ -1,4 +1,5 @@
 /* A saved model over labelled data: how good it is. */
+#include "apply/roc.h"
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -19,7 +20,6 @@ enum {
     MAX_CONFUSION = 1024, /* classes of a confusion matrix */
     MAX_LISTED = 64,      /* values that have a row of their own */
     MAX_METRICS = 12,
-    SCORE_BITS = 20, /* of a score that the area under the ROC curve looks at */
     DIGITS = 24
 };
 
@@ -46,7 +46,8 @@ typedef struct judge {
     td_evaluation_class *classes;
     char (*digits)[DIGITS]; /* names of classes that have none */
     int64_t *confusion;
-    int64_t *scores[2]; /* two classes: how many of each have a score that begins with these bits */
+    bool two; /* classes: their scores are in roc */
+    td__roc roc;
     td_evaluation_bin bins[BINS];
     sums *sums;
     td_evaluation_value *values;
@@ -66,14 +67,6 @@ struct td_evaluation {
 
 static double probability(double logit) {
     return 1 / (1 + exp(-logit));
-}
-
-/* Floats in their order, by their first bits. */
-static size_t score_place(float score) {
-    uint32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    bits = bits >> 31 ? ~bits : bits | 0x80000000U;
-    return bits >> (32 - SCORE_BITS);
 }
 
 static int64_t largest(const td_view *view, int64_t first, int64_t count) {
@@ -142,11 +135,11 @@ static bool is_among_first(const judge *j, const float *row, int64_t class) {
     return above < TOP;
 }
 
-static void count_class(judge *j, const float *row, int64_t class) {
+static bool count_class(judge *j, const float *row, int64_t class) {
     j->classes[class].examples++;
     if (!is_finite_row(row, j->units)) {
         j->about.not_finite++;
-        return;
+        return true;
     }
     int64_t predicted = predicted_class(j, row);
     double confidence = confidence_of(j, row, predicted);
@@ -163,12 +156,13 @@ static void count_class(judge *j, const float *row, int64_t class) {
     if (j->confusion) {
         j->confusion[class * (int64_t)j->about.class_count + predicted]++;
     }
-    if (j->scores[0]) {
+    if (j->two) {
         float second = j->units == 1                                  ? row[0]
                        : td__link_of(j->objective) == TD_LINK_SOFTMAX ? row[1] - row[0]
                                                                       : row[1];
-        j->scores[class][score_place(second)]++;
+        return td__roc_add(&j->roc, class, second);
     }
+    return true;
 }
 
 static td_status judge_classes(judge *j, const td_view *prediction, const td_view *truth,
@@ -181,7 +175,10 @@ static td_status judge_classes(judge *j, const td_view *prediction, const td_vie
                                 "a label is %g, but the model scores classes 0 to %zu",
                                 td__element(truth, row), j->about.class_count - 1);
         }
-        count_class(j, (const float *)prediction->data + row * j->units, class);
+        if (!count_class(j, (const float *)prediction->data + row * j->units, class)) {
+            return td_error_set(error, TD_MEMORY, "out of memory for the scores of %lld rows",
+                                (long long)j->about.rows + row);
+        }
     }
     j->about.rows += rows;
     return TD_OK;
@@ -324,17 +321,6 @@ static void add_means(judge *j) {
     add_metric(j, "f1_weighted", share(weighted, examples));
 }
 
-static double roc_auc(const judge *j) {
-    double below = 0, area = 0, above = 0;
-    for (size_t i = 0; i < (size_t)1 << SCORE_BITS; i++) {
-        double first = (double)j->scores[0][i], second = (double)j->scores[1][i];
-        area += second * (below + first / 2);
-        below += first;
-        above += second;
-    }
-    return below > 0 && above > 0 ? area / (below * above) : NAN;
-}
-
 /* Means of the bins; returns the mean difference between how sure and how right it was. */
 static double calibrate(judge *j) {
     double difference = 0, examples = 0;
@@ -359,8 +345,8 @@ static void finish_classes(judge *j) {
         add_metric(j, "top_5_accuracy", (double)j->top / rows);
     }
     add_means(j);
-    if (j->scores[0]) {
-        add_metric(j, "roc_auc", roc_auc(j));
+    if (j->two) {
+        add_metric(j, "roc_auc", td__roc_area(&j->roc));
     }
     add_metric(j, "calibration_error", calibrate(j));
     j->about.bins = j->bins;
@@ -430,11 +416,7 @@ static bool make_judge_room(judge *j) {
         j->confusion = td__calloc(count * count, sizeof *j->confusion);
         good = j->confusion != NULL;
     }
-    if (j->about.kind == TD_EVALUATION_CLASSES && count == 2) {
-        j->scores[0] = td__calloc((size_t)1 << SCORE_BITS, sizeof(int64_t));
-        j->scores[1] = td__calloc((size_t)1 << SCORE_BITS, sizeof(int64_t));
-        good = good && j->scores[0] && j->scores[1];
-    }
+    j->two = j->about.kind == TD_EVALUATION_CLASSES && count == 2;
     j->about.classes = j->classes;
     j->about.confusion = j->confusion;
     return good && j->classes && j->digits;
@@ -591,8 +573,7 @@ void td_evaluation_destroy(td_evaluation *e) {
         td__free(j->classes);
         td__free(j->digits);
         td__free(j->confusion);
-        td__free(j->scores[0]);
-        td__free(j->scores[1]);
+        td__roc_release(&j->roc);
         td__free(j->sums);
         td__free(j->values);
     }

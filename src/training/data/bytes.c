@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -17,6 +18,11 @@ struct td__input {
     size_t left;
     int64_t total; /* read so far */
     struct stat stat;
+    td__input *next; /* of several files */
+    td__input *at;   /* of the first one: which is being read; NULL: the first */
+    bool skips, ends_line;
+    struct stat all; /* of the first one: all files as one */
+    char *title;
 };
 
 /* Anything but a regular file could block, or end anywhere. */
@@ -134,6 +140,73 @@ td_status td__input_open(td__input **input, const char *path, td_error *error) {
     return TD_OK;
 }
 
+/* Reads the first line of both; whether they are equal, but for how they end. */
+static bool have_same_line(gzFile a, gzFile b) {
+    for (;;) {
+        int first = gzgetc(a), second = gzgetc(b);
+        first = first == '\r' ? gzgetc(a) : first;
+        second = second == '\r' ? gzgetc(b) : second;
+        if (first != second || first == '\n' || first < 0) {
+            return first == second && first >= 0;
+        }
+    }
+}
+
+static void skip_line(gzFile file) {
+    for (int c = gzgetc(file); c >= 0 && c != '\n'; c = gzgetc(file)) {
+    }
+}
+
+/* All files as one: any that changes makes it another. */
+static void add_stat(struct stat *all, const struct stat *one) {
+    all->st_size += one->st_size;
+    all->st_mtim.tv_sec = all->st_mtim.tv_sec * 31 + one->st_mtim.tv_sec;
+    all->st_mtim.tv_nsec = (all->st_mtim.tv_nsec * 31 + one->st_mtim.tv_nsec) & 0x3fffffff;
+}
+
+td_status td__input_append(td__input *input, const char *path, bool headers, td_error *error) {
+    td__input *added = NULL, *last = input;
+    td_status status = td__input_open(&added, path, error);
+    if (status) {
+        return status;
+    }
+    if (headers) {
+        bool same = have_same_line(input->file, added->file);
+        if (gzrewind(input->file) != 0 || !same) {
+            td__input_close(added);
+            return td_error_set(error, TD_FORMAT,
+                                "%s does not begin with the line that %s begins with; files of one "
+                                "data set have the same header (`header: false` where they have "
+                                "none)",
+                                path, input->path);
+        }
+    }
+    size_t files = 1, room = strlen(input->path) + 40;
+    char *title = td__calloc(room, 1);
+    if (!title) {
+        td__input_close(added);
+        return td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+    }
+    if (!input->next) {
+        input->all = input->stat;
+    }
+    for (; last->next; last = last->next) {
+        files++;
+    }
+    last->next = added;
+    added->skips = headers;
+    add_stat(&input->all, &added->stat);
+    (void)snprintf(title, room, "%s and %zu more file%s", input->path, files,
+                   files == 1 ? "" : "s");
+    td__free(input->title);
+    input->title = title;
+    return TD_OK;
+}
+
+const char *td__input_title(const td__input *input) {
+    return input->title ? input->title : input->path;
+}
+
 static td_status read_file(td__input *input, void *buffer, size_t size, size_t *got,
                            td_error *error) {
     unsigned max = size > (1u << 30) ? 1u << 30 : (unsigned)size;
@@ -157,8 +230,8 @@ static td_status read_file(td__input *input, void *buffer, size_t size, size_t *
     return TD_OK;
 }
 
-td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got,
-                         td_error *error) {
+static td_status read_one(td__input *input, void *buffer, size_t size, size_t *got,
+                          td_error *error) {
     size_t total = 0;
     if (!input->file) {
         total = size < input->left ? size : input->left;
@@ -183,7 +256,46 @@ td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *go
     return TD_OK;
 }
 
+/* As read_one of each file, one after the other. */
+td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got,
+                         td_error *error) {
+    char *bytes = buffer;
+    size_t total = 0, part = 0;
+    td_status status = TD_OK;
+    input->at = input->at ? input->at : input;
+    for (;;) {
+        status = read_one(input->at, bytes + total, size - total, &part, error);
+        total += status ? 0 : part;
+        input->ends_line = total ? bytes[total - 1] == '\n' : input->ends_line;
+        if (status || total == size || !input->at->next) {
+            break;
+        }
+        if (!input->ends_line) { /* there is room: total < size */
+            bytes[total++] = '\n';
+            input->ends_line = true;
+        }
+        input->at = input->at->next;
+    }
+    *got = status ? 0 : total;
+    return status;
+}
+
 td_status td__input_rewind(td__input *input, td_error *error) {
+    td_status status = TD_OK;
+    for (td__input *file = input->next; file && !status; file = file->next) {
+        status = gzrewind(file->file) == 0
+                     ? TD_OK
+                     : td_error_set(error, TD_IO, "%s: cannot be read again: %s", file->path,
+                                    td__file_reason(errno));
+        if (!status && file->skips) {
+            skip_line(file->file);
+        }
+        file->total = 0;
+    }
+    if (status) {
+        return status;
+    }
+    input->at = NULL;
     input->total = 0;
     return gzrewind(input->file) == 0 ? TD_OK
                                       : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
@@ -195,7 +307,7 @@ const char *td__input_path(const td__input *input) {
 }
 
 bool td__input_is_plain(const td__input *input) {
-    return input->file && gzdirect(input->file);
+    return input->file && !input->next && gzdirect(input->file);
 }
 
 td_status td__input_read_at(const td__input *input, void *buffer, size_t size, int64_t offset,
@@ -213,7 +325,7 @@ int td__input_descriptor(const td__input *input) {
 }
 
 const struct stat *td__input_stat(const td__input *input) {
-    return &input->stat;
+    return input->next ? &input->all : &input->stat;
 }
 
 td_status td__input_unchanged(const td__input *input, td_error *error) {
@@ -221,6 +333,10 @@ td_status td__input_unchanged(const td__input *input, td_error *error) {
     const struct stat *then = &input->stat;
     if (!input->file) {
         return TD_OK;
+    }
+    td_status others = input->next ? td__input_unchanged(input->next, error) : TD_OK;
+    if (others) {
+        return others;
     }
     if (stat(input->path, &now) != 0 || now.st_size != then->st_size ||
         now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
@@ -235,6 +351,8 @@ void td__input_close(td__input *input) {
     if (!input) {
         return;
     }
+    td__input_close(input->next);
+    td__free(input->title);
     if (input->file) {
         gzclose_r(input->file);
     }

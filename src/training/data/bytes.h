@@ -24,6 +24,13 @@ td_status td__input_memory(td__input **input, const char *path, const void *data
                            td_error *error);
 /* Fills buffer; fewer bytes than size, and got, only at the end of the file. */
 td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got, td_error *error);
+/* Another file, whose bytes come behind those of the input and of what was appended before. With headers, both must begin
+ * with the same line (TD_FORMAT), which is left out of the other; where a file does not end a line, that is done for
+ * it. Before anything was read. */
+TD_NODISCARD td_status td__input_append(td__input *input, const char *path, bool headers,
+                                        td_error *error);
+/* For messages: its path, and how many files were appended. */
+const char *td__input_title(const td__input *input);
 /* Goes back to the beginning; of a file. */
 TD_NODISCARD td_status td__input_rewind(td__input *input, td_error *error);
 /* td__bytes_get of an open file, wherever it was read up to. */

@@ -81,6 +81,7 @@ static char *key_of(const td__request *request) {
                 append_names(&key, "\nignore", &options->ignore) &&
                 append_names(&key, "\nweight", &weight) &&
                 append_names(&key, "\ncategories", &options->categories) &&
+                append_names(&key, "\nmore", &request->more) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);

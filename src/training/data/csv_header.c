@@ -247,7 +247,7 @@ static td_status take_header(td__csv *csv, fields *first, const fields *second, 
 }
 
 td_status td__csv_start(td__csv *csv) {
-    csv->path = td__input_path(csv->input);
+    csv->path = td__input_title(csv->input);
     csv->line = 1;
     csv->capacity = csv->capacity ? csv->capacity : TD__CSV_BUFFER;
     fields first = {0}, second = {0};

@@ -66,7 +66,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .input = input,
                    .error = error};
     td_status status = TD_OK;
-    if (request->options->while_reading && cache->folder && large) {
+    if (request->options->while_reading && cache->folder && large && !request->more.count) {
         status = td__csv_stream(table, &csv, cache, (int64_t)few, error);
         if (status || table->rows) {
             return status;
@@ -133,10 +133,16 @@ td_status td__csv_read(td__table *table, const td__request *request, td_error *e
                             "%s: the labels of a CSV file are columns of it: name them in `label`",
                             request->path);
     }
-    td_status status = td__cache_init(&cache, request, td__input_stat(input), error);
+    td_status status = TD_OK;
+    for (size_t i = 0; !status && i < request->more.count; i++) {
+        status = td__input_append(input, request->more.items[i],
+                                  request->options->header != TD_HEADER_NO, error);
+    }
+    status = status ? status : td__cache_init(&cache, request, td__input_stat(input), error);
     if (!status && !td__cache_load(&cache, table)) {
         status = survey_and_parse(table, request, input, &cache, error);
     }
     td__cache_release(&cache);
+    table->is_csv = table->is_csv && !request->more.count; /* a row has no line in one file */
     return status;
 }

@@ -248,6 +248,11 @@ static td_status read_table(td__table *table, const td__request *request, td_err
     td__request opened = *request;
     td_status status =
         request->path ? td__reader_open(request->path, &reader, &opened.input, error) : TD_OK;
+    if (!status && request->more.count && reader != td__csv_read) {
+        status =
+            td_error_set(error, TD_INVALID, "%s: several files are one data set where they are CSV",
+                         request->path);
+    }
     status = status ? status : reader(table, &opened, error);
     if (!status && opened.input) {
         td__table_keep_file(table, opened.input);
@@ -268,6 +273,7 @@ static bool has_padded(td_names classes) {
 static td_status read_tables(td_dataset *dataset, const td_data_options *options, td_error *error) {
     td__table *first = &dataset->tables[0];
     const td__request training = {.path = options->train,
+                                  .more = options->more,
                                   .labels = options->labels,
                                   .options = options,
                                   .inputs = options->inputs,

@@ -149,6 +149,7 @@ void td__table_fetch(const td__table *table, const int64_t *rows, int64_t count)
 typedef struct td__request {
     const char *path;
     td__input *input;               /* the file, open, at its beginning; NULL for a folder */
+    td_names more;                  /* CSV: files whose rows come behind those of path */
     const char *labels;             /* file of labels, or NULL */
     const td_data_options *options; /* all fields present, memory filled in */
     td_names inputs;                /* what its inputs are called, in their order; or none */

@@ -3,8 +3,10 @@
 #include "experiment/sections.h"
 #include "experiment/settings.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(member) .offset = offsetof(td_data_options, member)
 #define KEY(kind, member, key, fallback, ...)                                                      \
@@ -83,6 +85,71 @@ static bool is_share(const td__yaml_node *node) {
         }
     }
     return td__text_number(number, &value);
+}
+
+/* Puts the files that a pattern means into the list, by name. */
+static void expand(td__checker *checker, td__yaml_node *node, td__yaml_node *list) {
+    glob_t found = {0};
+    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
+    char *pattern = td__check_alloc(checker, room, 1);
+    if (!pattern) {
+        return;
+    }
+    (void)snprintf(pattern, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
+    if (glob(pattern, 0, NULL, &found)) {
+        td__problem(checker, node, "no file fits '%s'", pattern);
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *path = td__check_alloc(checker, strlen(found.gl_pathv[i]) + 1, 1);
+        td__yaml_node *item = path ? td__yaml_scalar(checker->yaml, path, true) : NULL;
+        if (item) {
+            (void)strcpy(path, found.gl_pathv[i]);
+            item->text = path;
+            item->file = node->file;
+            item->line = node->line;
+        }
+        if (!item || td__yaml_append(checker->yaml, list, item)) {
+            checker->exhausted = TD_MEMORY;
+        }
+    }
+    globfree(&found);
+}
+
+/* A file or folder; a pattern of CSV files, or a list of them: rows one after the other. The document gets their paths. */
+static void read_train(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    bool pattern = node->kind == TD__YAML_SCALAR && node->text[strcspn(node->text, "*?[")];
+    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
+    char *literal = pattern ? td__check_alloc(checker, room, 1) : NULL;
+    if (literal) { /* a name with such a character in it */
+        (void)snprintf(literal, room, "%s%s", *node->text == '/' ? "" : checker->folder,
+                       node->text);
+        pattern = access(literal, F_OK) != 0;
+    }
+    if (node->kind == TD__YAML_MAP || (node->kind == TD__YAML_SCALAR && !pattern)) {
+        td__read_path(checker, node, &data->train);
+        return;
+    }
+    if (pattern) {
+        td__yaml_node *list = td__yaml_list(checker->yaml);
+        if (list) {
+            list->file = node->file;
+            list->line = node->line;
+            expand(checker, node, list);
+            *node = *list;
+        }
+    }
+    const char **paths = td__check_alloc(checker, node->count + 1, sizeof *paths);
+    if (node->count == 0 && !pattern) {
+        td__problem(checker, node, "expected a file's name, or a list of them");
+    }
+    for (size_t i = 0; paths && i < node->count; i++) {
+        td__read_path(checker, node->items[i], &paths[i]);
+    }
+    if (paths && node->count) {
+        data->train = paths[0];
+        data->more = (td_names){paths + 1, node->count - 1};
+    }
 }
 
 static void read_stratified(td__checker *checker, td__yaml_node *node, void *member) {
@@ -316,7 +383,7 @@ static const td__words label_kinds = {"kind of labels", label_words, TD__COUNT(l
                                       NULL};
 
 static const td__key data_keys[] = {
-    {.field = {.key = "train", AT(train)}, .read = td__read_path},
+    {.field = {.key = "train"}, .read = read_train},
     {.field = {.key = "generate", AT(generate)}, .read = read_generate},
     {.field = {.key = "inputs"}, .read = read_inputs},
     {.field = {.key = "labels"}, .read = read_labels},

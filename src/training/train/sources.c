@@ -43,6 +43,11 @@ td_status td__sources_visit(const td_experiment *experiment, td__source_function
     const td_data_options *data = &experiment->data;
     visit v = {.each = each, .user = user, .error = error};
     take_source(&v, "train", "", data->train);
+    for (size_t i = 0; i < data->more.count; i++) {
+        char number[24];
+        (void)snprintf(number, sizeof number, "%zu", i + 2);
+        take_source(&v, "train", number, data->more.items[i]);
+    }
     take_source(&v, "labels", "", data->labels);
     take_source(&v, "validation", "", data->validation);
     take_source(&v, "validation_labels", "", data->validation_labels);

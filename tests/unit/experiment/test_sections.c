@@ -153,7 +153,7 @@ static void every_mistake_is_said_where_it_stands(void **state) {
         {"data: {generate: {two_mons: {noise: 1}}}\n" MODEL TRAIN, "two_moons"},
         {"data: {train: /nowhere.csv}\n" MODEL TRAIN,
          "data.train: no file '/nowhere.csv' that can be read"},
-        {"data: {train: [a]}\n" MODEL TRAIN, "data.train: must be a file's name, not a list"},
+        {"data: {train: [[a]]}\n" MODEL TRAIN, "data.train: must be a file's name, not a list"},
         {"data: {generate: two_moons, validation: 1}\n" MODEL TRAIN,
          "data.validation: is 1, it must be 0.999 or less"},
         {"data: {generate: two_moons, header: 3}\n" MODEL TRAIN,
