@@ -328,13 +328,21 @@ RECORD
         a, b = (load_file(os.path.join(each.folder, "model.safetensors")) for each in (run, bare))
         self.assertEqual({key: value.tobytes() for key, value in a.items()}, {key: value.tobytes() for key, value in b.items()})
 
+    def test_weights_that_attention_does_not_keep(self):
+        generator = np.random.default_rng(0)
+        np.savez(self.path("data.npz"), x=2 * generator.standard_normal((16, 260, 3)).astype("float32"), y=generator.integers(0, 3, 16).astype("int32"))
+        text = self.EXPERIMENT.replace("heads: 2, key_dim: 4, OPTIONS", "heads: 8, key_dim: 4, causal: true").replace("steps: 4", "steps: 2")
+        self.write("e.yaml", text.replace("NAME", "long").replace("RECORD", self.RECORD))
+        self.run_program("train", "e.yaml", "--quiet")
+        self.check_attention(Recorded(self.path("runs", "long")), True)
+
     def check_attention(self, run, causal):
         x = run.tensor("input")[1]
         weights = {key: run.tensor(f"attention.{key}")[0] for key in ("query_kernel", "query_bias", "key_kernel", "key_bias")}
         q = np.einsum("btf,fhd->bhtd", x, weights["query_kernel"]) + weights["query_bias"][None, :, None]
         k = np.einsum("btf,fhd->bhtd", x, weights["key_kernel"]) + weights["key_bias"][None, :, None]
         scores = q @ np.swapaxes(k, 2, 3) / 2
-        scores = np.where(np.tril(np.ones((6, 6))) > 0, scores, -np.inf) if causal else scores
+        scores = np.where(np.tril(np.ones((x.shape[1], x.shape[1]))) > 0, scores, -np.inf) if causal else scores
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
         entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1).mean(-1)

@@ -230,6 +230,8 @@ typedef struct td__kernels {
                                                    const float *g, bool add, float *dx);
     /* Rows of width n. */
     void (*softmax)(int64_t rows, int64_t n, const float *x, float *y);
+    /* - sum of p ln p over n probabilities, where p ln p of 0 and of what is denormal is 0. */
+    float (*entropy)(int64_t n, const float *p);
     void (*softmax_backward)(int64_t rows, int64_t n, const float *y, const float *g, bool add,
                              float *dx);
     void (*log_softmax)(int64_t rows, int64_t n, const float *x, float *y);

@@ -1,9 +1,9 @@
 /* What attention layers can be asked about after a forward pass: how spread out the weights of each head are
  * (entropy), how large its scores grow (max_logit), and the weights themselves (map).
  *
- * Attention keeps no score matrix. Of each row it keeps the largest score m and Z = sum of e^(score - m), and with
- * those the entropy of the row's weights p is ln Z - sum of p (score - m): scores are computed again, one row
- * at a time. Where weights are dropped or masked, the layer computes with tensors of its own, and these are read.
+ * The weights of short sequences are kept for the way back. Those of long ones are computed again, one row at a
+ * time, from queries and keys. Where weights are dropped or masked, the layer computes with tensors of its own,
+ * and these are read.
  */
 #include "nn/layers/attention_view.h"
 
@@ -69,57 +69,39 @@ static bool find_source(const td__layer *layer, const td_tape *tape, source *fro
 
 /* ---- A row of a head ------------------------------------------------------------------------- */
 
-/* Scores of the fused operation, over the columns that the row sees. Returns how many. */
-static int64_t scores_of(const source *from, int64_t head, int64_t row, float *scores) {
+/* How many columns the row sees. */
+static int64_t visible(const source *from, int64_t row) {
+    return from->fused && from->fused->causal && row + 1 < from->s ? row + 1 : from->s;
+}
+
+/* The weights of the columns that a row sees; room has space for them. */
+static const float *weights_of(const source *from, int64_t head, int64_t row, float *room) {
     const td__attention *a = from->fused;
-    int64_t visible = a->causal && row + 1 < a->s ? row + 1 : a->s;
-    int64_t example = head / a->beside, lane = head % a->beside;
+    const float *kept = a ? a->probabilities : from->weights;
+    if (kept) {
+        return kept + (head * from->t + row) * from->s;
+    }
+    int64_t example = head / a->beside, lane = head % a->beside, n = visible(from, row);
     const float *q = from->q + ((example * a->t + row) * a->beside + lane) * a->d;
     const float *k = from->k + (example * a->s * a->beside + lane) * a->d;
-    for (int64_t i = 0; i < visible; i++) {
-        scores[i] = a->scale * td__kernels()->dot(a->d, q, k + i * a->beside * a->d);
+    for (int64_t i = 0; i < n; i++) {
+        room[i] = a->scale * td__kernels()->dot(a->d, q, k + i * a->beside * a->d);
     }
-    return visible;
+    td__kernels()->softmax(1, n, room, room);
+    return room;
 }
 
-static double largest_of(const float *scores, int64_t n) {
+static float largest_of(const source *from, int64_t head, int64_t row) {
+    int64_t at = head * from->t + row;
+    if (from->fused) {
+        return from->fused->stats[2 * at];
+    }
+    const float *scores = from->scores + at * from->s;
     float largest = -INFINITY;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < from->s; i++) {
         largest = scores[i] > largest || isnan(scores[i]) ? scores[i] : largest;
     }
-    return (double)largest;
-}
-
-/* Of the weights e^score / sum. */
-static double entropy_of_scores(const float *scores, int64_t n) {
-    float largest = (float)largest_of(scores, n);
-    double sum = 0, mean = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float below = scores[i] - largest;
-        double weight = (double)expf(below);
-        sum += weight;
-        mean += weight * (double)below;
-    }
-    return log(sum) - mean / sum;
-}
-
-static double entropy_of_weights(const float *weights, int64_t n) {
-    double entropy = 0;
-    for (int64_t i = 0; i < n; i++) {
-        entropy -= weights[i] > 0 ? (double)weights[i] * log((double)weights[i]) : 0;
-    }
-    return entropy;
-}
-
-static void weights_of_scores(float *scores, int64_t n, int64_t s) {
-    float largest = (float)largest_of(scores, n), sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        scores[i] = expf(scores[i] - largest);
-        sum += scores[i];
-    }
-    for (int64_t i = 0; i < s; i++) {
-        scores[i] = i < n ? scores[i] / sum : 0;
-    }
+    return largest;
 }
 
 /* ---- All heads ------------------------------------------------------------------------------- */
@@ -131,27 +113,29 @@ typedef struct work {
     float *rooms; /* (threads, s) */
 } work;
 
+/* The mean entropy of a head's rows, or its largest score. A query that does not count, all of whose scores are
+ * masked, is left out. */
 static float head_number(const work *w, int64_t head, float *room) {
     const source *from = w->from;
-    double entropies = 0, largest = -(double)INFINITY;
+    double entropies = 0;
+    float largest = -INFINITY;
     int64_t rows = 0;
     for (int64_t row = 0; row < from->t; row++) {
-        int64_t at = (head * from->t + row) * from->s;
-        int64_t n = from->fused ? scores_of(from, head, row, room) : from->s;
-        double max = largest_of(from->fused ? room : from->scores + at, n);
-        if (!from->fused && max <= (double)masked) {
-            continue; /* a query that does not count */
+        float most = largest_of(from, head, row);
+        if (!from->fused && most <= masked) {
+            continue;
         }
         rows++;
-        largest = max > largest || isnan(max) ? max : largest;
+        largest = most > largest || isnan(most) ? most : largest;
         if (w->kind == VIEW_ENTROPY) {
-            entropies += from->fused ? entropy_of_scores(room, n)
-                                     : entropy_of_weights(from->weights + at, n);
+            const float *weights = weights_of(from, head, row, room);
+            entropies += (double)td__kernels()->entropy(visible(from, row), weights);
         }
     }
-    return (float)(rows == 0                 ? (double)NAN
-                   : w->kind == VIEW_ENTROPY ? entropies / (double)rows
-                                             : largest);
+    if (w->kind == VIEW_MAX_LOGIT) {
+        return largest;
+    }
+    return rows ? (float)(entropies / (double)rows) : NAN;
 }
 
 static void heads_part(void *context, int part, int64_t begin, int64_t end) {
@@ -165,12 +149,9 @@ static void heads_part(void *context, int part, int64_t begin, int64_t end) {
         }
         float *to = w->to + head * from->t * from->s;
         for (int64_t row = 0; row < from->t; row++, to += from->s) {
-            if (from->fused) {
-                weights_of_scores(to, scores_of(from, head, row, to), from->s);
-            } else {
-                memcpy(to, from->weights + (head * from->t + row) * from->s,
-                       (size_t)from->s * sizeof *to);
-            }
+            size_t n = (size_t)visible(from, row);
+            memset(to, 0, (size_t)from->s * sizeof *to);
+            memcpy(to, weights_of(from, head, row, room), n * sizeof *to);
         }
     }
 }

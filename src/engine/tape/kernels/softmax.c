@@ -17,6 +17,17 @@ static void softmax(int64_t rows, int64_t n, const float *x, float *y) {
     }
 }
 
+static float entropy(int64_t n, const float *p) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        bool counts = p[i] >= 1.17549435e-38f;
+        float log = td__log_normal(counts ? p[i] : 1.0f);
+        sum += p[i] * log;
+    }
+    return -sum;
+}
+
 static void softmax_backward(int64_t rows, int64_t n, const float *y, const float *g, bool add,
                              float *dx) {
     for (int64_t r = 0; r < rows; r++, y += n, g += n, dx += n) {
@@ -66,6 +77,7 @@ static void log_softmax_backward(int64_t rows, int64_t n, const float *y, const 
 
 void TD__VARIANT(td__fill_softmax)(td__kernels_table *table) {
     table->softmax = softmax;
+    table->entropy = entropy;
     table->softmax_backward = softmax_backward;
     table->log_softmax = log_softmax;
     table->log_softmax_backward = log_softmax_backward;
