@@ -2,7 +2,11 @@
 """One process, two threads, two processes: milliseconds per step of the same global batch, beside PyTorch's DDP with gloo, in turns. The
 efficiency of two is half of what one process with one thread takes over what they take.
 
-    bench/cluster.py BUILD [NETWORK …] [--rounds N]     networks: dense, cnn
+    bench/cluster.py BUILD [NETWORK …] [--rounds N] [--wire MEGABITS:MILLISECONDS]     networks: dense, cnn
+
+--wire, as root: two hosts (network namespaces) joined by a wire of that bandwidth and delay (bench/tools/wire.py), one process on each;
+`alone` is what a process takes for half of the batch, `wire` what 8 P (N - 1) / N bytes take on it, `hidden` how much of that the step does
+not show.
 
 TD_PEERS: a Python with PyTorch; without it Tapedeck alone is timed."""
 import json
@@ -13,6 +17,9 @@ import sys
 import tempfile
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+import wire  # noqa: E402
 
 BATCH, STEPS = 256, {"dense": 120, "cnn": 24}
 MODELS = {"dense": """
@@ -36,6 +43,7 @@ model:{model}
 train: {{loss: {{sparse_categorical_crossentropy: {{from_logits: true}}}}, shards: 2, epochs: 5, checkpoint: {{every: 1000000 steps}}}}
 record: [{{what: loss, every: 1 epoch, to: [csv]}}]
 """ % BATCH
+PARAMETERS = {"dense": 669706, "cnn": 225034}
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TAPEDECK_ENVIRONMENT": "off"}
 
 
@@ -53,31 +61,82 @@ class Bench:
         return subprocess.run(words, cwd=self.folder, env={**os.environ, **ROOT, **environment}, check=True, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout
 
-    def tapedeck(self, processes, threads):
-        words = [self.program, "train", "bench.yaml", "--json", "--set", f"threads={threads}"]
-        if processes > 1:
+    def tapedeck(self, processes, threads, batch=BATCH, link=None):
+        words = [self.program, "train", "bench.yaml", "--json", "--set", f"threads={threads}", "--set", f"data.batch={batch}"]
+        words += ["--set", "train.shards=1"] if batch < BATCH else []
+        if link:
+            words = link.mpirun(words)
+        elif processes > 1:
             words = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", str(processes), *words]
         lines = [json.loads(line) for line in self.run(words, {}).splitlines() if line.startswith("{")]
         epochs = [line for line in lines if line["event"] == "epoch"]
         return 1000 * (epochs[-1]["seconds"] - epochs[0]["seconds"]) / (epochs[-1]["step"] - epochs[0]["step"])
 
-    def pytorch(self, processes, threads):
+    def pytorch(self, processes, threads, batch=BATCH, link=None):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "ddp.py")
-        words = [script, self.network, str(BATCH), str(3 * STEPS[self.network]), str(threads)]
+        words = [script, self.network, str(batch), str(3 * STEPS[self.network]), str(threads)]
         python = os.environ["TD_PEERS"]
+        if link:
+            return self.pytorch_on(link, [python, *words])
         if processes == 1:
             return float(self.run([python, *words], {"OMP_NUM_THREADS": str(threads)}))
         launch = [python, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", "29611"]
         return float(self.run([*launch, *words], {"OMP_NUM_THREADS": str(threads)}).split()[-1])
 
 
+    def pytorch_on(self, link, words):
+        """A process on each host, without torchrun."""
+        running = []
+        for rank in range(2):
+            environment = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.78.0.1", "MASTER_PORT": "29611",
+                           "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+            running.append(subprocess.Popen(link.on(rank, words), cwd=self.folder, env={**os.environ, **environment}, text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        printed = [each.communicate()[0] for each in running]
+        return float(printed[0].split()[-1])
+
+
+def over_a_wire(bench, ways, rounds, megabits, milliseconds):
+    """Milliseconds of a step of two processes, and how much of its exchange is hidden behind computing."""
+    sent = 4 * PARAMETERS[bench.network] * 8 / (megabits * 1e6) * 1000 + 2 * milliseconds
+    print(f"\n{bench.network}, two hosts, {megabits:g} Mbit/s, {milliseconds:g} ms: the exchange alone takes {sent:.1f} ms or more\n"
+          f"{'':9} {'alone ms':>9} {'step ms':>9} {'exposed':>9} {'hidden':>7}")
+    times = {}
+    for _ in range(rounds):
+        for name, way in ways:
+            times.setdefault((name, "alone"), []).append(way(1, 1, BATCH // 2))
+            with tempfile.TemporaryDirectory() as folder:
+                link = wire.Wire(megabits, milliseconds, folder)
+                try:
+                    times.setdefault((name, "step"), []).append(way(2, 1, BATCH, link))
+                finally:
+                    link.remove()
+    for name, _ in ways:
+        alone, step = min(times[name, "alone"]), min(times[name, "step"])
+        print(f"{name:9} {alone:9.2f} {step:9.2f} {step - alone:9.2f} {100 * max(0, 1 - (step - alone) / sent):6.0f}%", flush=True)
+
+
+def option(arguments, name, fallback):
+    """Takes it out of the arguments."""
+    if name not in arguments:
+        return fallback
+    at = arguments.index(name)
+    value = arguments[at + 1]
+    del arguments[at:at + 2]
+    return value
+
+
 def main():
-    arguments, rounds = sys.argv[2:], 5
-    if "--rounds" in arguments:
-        at = arguments.index("--rounds")
-        rounds = int(arguments[at + 1])
-        del arguments[at:at + 2]
+    arguments = sys.argv[2:]
+    rounds, link = int(option(arguments, "--rounds", "5")), option(arguments, "--wire", "")
     networks = arguments or list(MODELS)
+    if link:
+        for network in networks:
+            with tempfile.TemporaryDirectory() as folder:
+                bench = Bench(sys.argv[1], network, folder)
+                ways = [("tapedeck", bench.tapedeck)] + ([("pytorch", bench.pytorch)] if os.environ.get("TD_PEERS") else [])
+                over_a_wire(bench, ways, rounds, *map(float, link.split(":")))
+        return
     print(f"{'network':8} {'':9} {'processes':>9} {'threads':>7} {'ms/step':>9} {'best':>9} {'efficiency':>10}")
     for network in networks:
         with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev li
 for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mkdocs-material mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
-    libmpich-dev libopenmpi-dev libpq-dev mpich openmpi-bin postgresql binutils valgrind"
+    iproute2 libmpich-dev libopenmpi-dev libpq-dev mpich munge openmpi-bin postgresql slurm-wlm binutils valgrind"
 for_interop="binutils libpq-dev mkdocs-material postgresql python3 python3-dev python3-venv sqlite3 chromium chromium-driver"
 for_docs="chromium chromium-driver mkdocs-material python3"
 for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"

@@ -365,6 +365,7 @@ typedef struct td_batch_normalization_layer {
     td_initializer beta_initializer;            /* zeros */
     td_initializer moving_mean_initializer;     /* zeros */
     td_initializer moving_variance_initializer; /* ones */
+    bool sync; /* over all shards of a batch (train.shards), not over each by itself */
 } td_batch_normalization_layer;
 
 /* gamma, beta (channels) */

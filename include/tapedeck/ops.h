@@ -182,6 +182,7 @@ typedef struct td_batch_normalization_options {
     size_t size;
     td_number momentum; /* 0.99 */
     td_number epsilon;  /* 1e-3 */
+    bool sync; /* mean and variance of the whole batch, where a trainer cuts it into shards */
 } td_batch_normalization_options;
 TD_API td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                                          td_tensor *beta, td_tensor *moving_mean,

@@ -17,7 +17,7 @@ BUILD = os.environ["TD_BUILD"]
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
                    OMPI_MCA_btl_base_warn_component_unused="0", ASAN_OPTIONS="detect_leaks=0",
-                   TAPEDECK_GROUP_TIMEOUT="60")
+                   TAPEDECK_GROUP_TIMEOUT="60", TAPEDECK_ENVIRONMENT="off")
 # What a run notes of time and load, and of how the processes were started.
 BY_THE_CLOCK = ("deck.", "started", "ended", "environment")
 
@@ -96,3 +96,4 @@ def digits(folder):
     np.save(os.path.join(folder, "words.npy"), random.integers(1, 9, (83, 5)).astype(np.float32))
     np.save(os.path.join(folder, "y.npy"), label.astype(np.int32))
     np.save(os.path.join(folder, "value.npy"), x.sum(1))
+    np.save(os.path.join(folder, "target.npy"), random.standard_normal((83, 9)).astype(np.float32))

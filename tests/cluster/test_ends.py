@@ -3,88 +3,16 @@ number of processes. Nothing is lost, nothing is there twice."""
 import os
 import signal
 import subprocess
-import time
 import unittest
 
-from cluster import ENVIRONMENT, Case, command, digits, files, launchers, run
+from cluster import files, launchers, run
+from cut import Cut
 
-STEPS = 400
-EXPERIMENT = """
-name: run
-seed: 3
-data: {train: x.npy, labels: y.npy, batch: 16}
-model:
-- dense: {name: hidden, units: 9, activation: relu}
-- dropout: {name: drop, rate: 0.3}
-- dense: {name: logits, units: 3}
-train:
-  loss: {sparse_categorical_crossentropy: {from_logits: true}}
-  metrics: [accuracy]
-  shards: 4
-  steps: %d
-  checkpoint: {every: 25 steps}
-record:
-- {what: "*", every: 5 steps, form: stats, to: [csv]}
-- {what: "hidden.output", every: 7 steps, to: [npy]}
-- {what: loss, to: [csv]}
-""" % STEPS
 # How the launchers leave the other processes alone when one of them ends.
 KEEP = {"openmpi": ["--enable-recovery"], "mpich": ["-disable-auto-cleanup"]}
 
 
-class Ends(Case):
-    def setUp(self):
-        super().setUp()
-        digits(self.folder)
-        with open(self.path("run.yaml"), "w", encoding="utf-8") as file:
-            file.write(EXPERIMENT)
-
-    def start(self, mpi, processes, *more, timeout="60"):
-        words = command(mpi, processes, "train", "run.yaml", "--quiet", "--out", "cut", "--set", "train.steps=1000000")
-        words[1:1] = more
-        child = subprocess.Popen(words, cwd=self.folder, env=dict(ENVIRONMENT, TAPEDECK_GROUP_TIMEOUT=timeout), text=True,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        self.addCleanup(self.end, child)
-        for _ in range(600):
-            folder = self.path("cut", "run", "checkpoints")
-            if os.path.isdir(folder) and any(name.startswith("step-") for name in os.listdir(folder)):
-                return child
-            self.assertIsNone(child.poll())
-            time.sleep(0.1)
-        self.fail("no checkpoint in a minute")
-
-    def end(self, child):
-        for process in self.ranks(child).values():
-            os.kill(process, signal.SIGKILL)
-        child.kill()
-        child.wait()
-        child.stdout.close()
-
-    def ranks(self, child):
-        """The processes of the program that the launcher started, by rank."""
-        found = {}
-        for name in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    values = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
-                with open(f"/proc/{name}/stat", encoding="utf-8") as file:
-                    state = file.read().rsplit(")", 1)[1].split()[0]
-                program = os.path.basename(os.readlink(f"/proc/{name}/exe"))
-                here = os.readlink(f"/proc/{name}/cwd")
-            except (OSError, ValueError):
-                continue
-            rank = values.get(b"OMPI_COMM_WORLD_RANK") or values.get(b"PMI_RANK")
-            if rank and program == "tapedeck" and here == os.path.realpath(self.folder) and state != "Z":
-                found[int(rank)] = int(name)
-        return found
-
-    def wait(self, child, left=0, seconds=10):
-        """Until no more processes than that are left."""
-        began = time.monotonic()
-        while len(self.ranks(child)) > left:
-            self.assertLess(time.monotonic() - began, seconds, self.ranks(child))
-            time.sleep(0.05)
-
+class Ends(Cut):
     def go_on(self, mpi, processes, shorter):
         """Finishes the run that was cut short, and compares it with one that never was."""
         run("", 0, "train", "run.yaml", "--quiet", "--out", "whole", *shorter, cwd=self.folder)
@@ -93,10 +21,6 @@ class Ends(Case):
         for name in whole:
             if name.endswith((".csv", ".npy")) or name == "model.safetensors":
                 self.assertTrue(whole[name] == cut[name], name)
-
-    def last(self):
-        return max(int(name[5:14]) for name in os.listdir(self.path("cut", "run", "checkpoints"))
-                   if name.startswith("step-"))
 
     def lengthen(self):
         return ["--set", f"train.steps={self.last() + 40}"]
@@ -139,12 +63,28 @@ class Ends(Case):
             self.assertRegex(text, "tapedeck: rank 1 on [^ ]+ is lost: no sign of it for 3 seconds; go on with: tapedeck train "
                                    "--resume cut/run")
 
+    @unittest.skipUnless(os.getuid() == 0, "needs root, for a file system of its own")
+    def test_a_full_disk(self):
+        """Where the run is written: training goes on to its end, and what is missing is named, once."""
+        os.mkdir(self.path("small"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", self.path("small")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("small")], check=True)
+        steps = ["--set", "train.steps=200"]
+        told = run(launchers()[-1], 4, "train", "run.yaml", "--quiet", "--out", "small", *steps, cwd=self.folder, expect=3)
+        self.assertEqual(told.count("but not everything was recorded"), 1, told)
+        self.assertRegex(told, r"[.](csv|npy|db).*: No space left on device")
+        run("", 0, "train", "run.yaml", "--quiet", "--out", "whole", *steps, cwd=self.folder)
+        self.assertEqual(files(self.path("whole", "run"))["model.safetensors"], files(self.path("small", "run"))["model.safetensors"])
+
     def test_an_error_is_reported_once(self):
         with open(self.path("run.yaml"), "a", encoding="utf-8") as file:
             file.write("threads: 1\n")
         for mpi in launchers():
             text = run(mpi, 2, "train", "run.yaml", "--set", "train.optimizer={sgd: {learning_rate: 1e30}}", "--set",
                        "stop_on=nan", cwd=self.folder, expect=1)
+            self.assertEqual(text.count("the loss is"), 1, text)
+            text = run(mpi, 2, "train", "run.yaml", "--set", "train.optimizer={sgd: {learning_rate: 1e30}}", "--set", "stop_on=nan",
+                       "--set", "model.1={batch_normalization: {name: norm, sync: true}}", cwd=self.folder, expect=1)
             self.assertEqual(text.count("the loss is"), 1, text)
 
     def test_counts_that_do_not_fit_are_refused(self):

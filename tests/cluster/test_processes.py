@@ -1,4 +1,5 @@
 """Trained by 1, 2, 4 and 8 processes, or by one without MPI, with 1 or 2 threads: a run's files are the same bytes."""
+import json
 import os
 import unittest
 
@@ -29,13 +30,25 @@ model:
 - dense: {name: hidden, units: 9, activation: relu}
 - dropout: {name: drop, rate: 0.3}
 - dense: {name: logits, units: 3, kernel_l2: 0.01}
-""", CLASSES, "[accuracy, f1, auc, confusion_matrix]", "  clip_norm: 1"),
+""", CLASSES, "[accuracy, f1, auc, confusion_matrix]", "  clip_norm: 1\n  layer_losses: {hidden: {target: target.npy, weight: 0.3}}"),
     "cnn": ("data: {train: image.npy, labels: y.npy, validation: 0.2, batch: 16}", """
 model:
 - conv2d: {name: conv, filters: 4, kernel_size: 3}
 - batch_normalization: {name: norm}
 - relu: {name: act}
 - flatten: {name: flat}
+- dense: {name: logits, units: 3}
+""", CLASSES, "[accuracy]", "  verify_every: 4"),
+    "synced": ("data: {train: image.npy, labels: y.npy, validation: 0.2, batch: 16}", """
+model:
+- conv2d: {name: conv, filters: 4, kernel_size: 3}
+- batch_normalization: {name: norm, sync: true}
+- relu: {name: act}
+- flatten: {name: flat}
+- dense: {name: hidden, units: 7}
+- batch_normalization: {name: own}
+- dropout: {name: drop, rate: 0.2}
+- batch_normalization: {name: again, sync: true}
 - dense: {name: logits, units: 3}
 """, CLASSES, "[accuracy]", "  verify_every: 4"),
     "lstm": ("data: {train: sequence.npy, labels: y.npy, validation: 0.2, batch: 16}", """
@@ -108,12 +121,52 @@ class Processes(Case):
         out = f"{mpi}-8"
         self.assertIn("identical up to step 8 (8 steps compared)", run("", 0, "replay", f"{out}/dense", "--steps", "1..8", cwd=self.folder))
         self.assertIn("the same up to step 10", run("", 0, "diff", f"{out}/dense", "alone/dense", cwd=self.folder))
+        told, alone = (json.loads(run("", 0, "diagnose", f"{folder}/dense", "--json", cwd=self.folder)) for folder in (out, "alone"))
+        self.assertEqual([finding["rule"] for finding in told["findings"]], [finding["rule"] for finding in alone["findings"]])
         run(mpi, 2, "train", "dense.yaml", "--quiet", "--out", "other", "--set", "train.optimizer.adam.learning_rate=0.02", cwd=self.folder)
         told = run("", 0, "diff", f"{out}/dense", "other/dense", cwd=self.folder, expect=1)
         self.assertIn("adam of layer hidden makes another hidden.kernel of the same gradient", told)
 
     def test_convolution_with_batch_normalization(self):
         self.compare("cnn")
+
+    def test_batch_normalization_over_all_shards(self):
+        self.compare("synced")
+        self.assertIn("identical up to step 10 (10 steps compared)", run("", 0, "replay", "alone/synced", "--steps", "1..10", cwd=self.folder))
+        self.assertIn("the same up to step 10", run("", 0, "diff", f"{launchers()[0]}-2/synced", "alone/synced", cwd=self.folder))
+
+    def test_synced_batch_normalization_is_that_of_the_whole_batch(self):
+        """Of shards with 0, 1 and 2 examples: outputs and what comes back as numpy has them of the whole batch, and runs as with one
+        shard."""
+        self.write("synced")
+        more = ["--set", "model.5.batch_normalization.sync=true", "--set", "model.6.dropout.rate=0", "--set", "data.batch=13"]
+        for shards in (1, 8):
+            run("", 0, "train", "synced.yaml", "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}",
+                "--set", 'record=[{what: "*", every: 1 step, to: [npy]}]', *more, cwd=self.folder)
+
+        def first(name, shards=8):
+            return np.load(self.path(f"s{shards}", "synced", name + ".npy"))[0].astype(np.float64)
+        x, g = first("conv.output").reshape(-1, 4), first("norm.error").reshape(-1, 4)
+        n, mean, deviation = len(x), x.mean(0), np.sqrt(x.var(0) + 1e-3)
+        h = (x - mean) / deviation
+        back = (g - g.mean(0) - h * (g * h).mean(0)) / deviation
+        np.testing.assert_allclose(first("norm.output").reshape(-1, 4), h, atol=1e-6)
+        np.testing.assert_allclose(first("conv.error").reshape(-1, 4), back, atol=1e-6)
+        np.testing.assert_allclose(first("norm.gamma.gradient"), (g * h).sum(0), atol=1e-6)
+        np.testing.assert_allclose(first("norm.moving_mean"), 0.01 * mean, atol=1e-7)
+        np.testing.assert_allclose(first("norm.moving_variance"), 0.99 + 0.01 * x.var(0), atol=1e-6)
+        self.assertEqual(n, 13 * 16)
+        for name in ("norm.output", "again.output", "conv.kernel.gradient", "hidden.error", "again.moving_variance", "loss"):
+            np.testing.assert_allclose(first(name), first(name, 1), atol=1e-6, err_msg=name)
+
+    def test_synced_batch_normalization_of_masked_steps_is_refused(self):
+        experiment = self.write("transformer")
+        with open(self.path(experiment), encoding="utf-8") as file:
+            text = file.read().replace("layer_normalization: {name: norm}", "batch_normalization: {name: norm, sync: true}")
+        with open(self.path(experiment), "w", encoding="utf-8") as file:
+            file.write(text)
+        told = run(launchers()[0], 2, "train", experiment, "--quiet", cwd=self.folder, expect=1)
+        self.assertIn("layer 'norm': sync is not there for inputs with a mask", told)
 
     def test_lstm(self):
         self.compare("lstm")
@@ -126,18 +179,22 @@ class Processes(Case):
 
     def test_shards_add_up_to_the_whole_batch(self):
         """What no layer computes over the batch is what one shard has, but for rounding."""
-        experiment = self.write("two")
+        self.shards_add_up("two", "hidden.kernel.gradient", "hidden.output", "flat.error")
+        self.shards_add_up("dense", "hidden.kernel.gradient", "hidden.loss.error", "hidden.error", "--set", "model.1.dropout.rate=0")
+
+    def shards_add_up(self, name, *more):
+        names, more = more[:3], more[3:]
+        experiment = self.write(name)
         for shards in (1, 8):
-            run("", 0, "train", experiment, "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}", cwd=self.folder)
-        one, eight = (np.genfromtxt(self.path(f"s{n}", "two", "metrics.csv"), delimiter=",", names=True) for n in (1, 8))
+            run("", 0, "train", experiment, "--quiet", "--out", f"s{shards}", "--set", f"train.shards={shards}", *more, cwd=self.folder)
+        one, eight = (np.genfromtxt(self.path(f"s{n}", name, "metrics.csv"), delimiter=",", names=True) for n in (1, 8))
         self.assertEqual(one.dtype.names, eight.dtype.names)
-        for name in one.dtype.names:
-            np.testing.assert_allclose(one[name], eight[name], rtol=2e-4, err_msg=name)
-        for name in ("hidden.kernel.gradient", "hidden.output", "flat.error"):
-            one, eight = (np.load(self.path(f"s{n}", "two", name + ".npy")) for n in (1, 8))
-            np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-5, err_msg=name)
+        for column in one.dtype.names:
+            np.testing.assert_allclose(one[column], eight[column], rtol=2e-4, err_msg=column)
+        for tensor in names:
+            one, eight = (np.load(self.path(f"s{n}", name, tensor + ".npy")) for n in (1, 8))
+            np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-5, err_msg=tensor)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TAPEDECK_ENVIRONMENT", "off")
     unittest.main()

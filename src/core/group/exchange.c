@@ -11,7 +11,11 @@
 enum { WORK = 1, BEAT, NEWS }; /* tags */
 #define BEAT_EVERY 0.25        /* seconds */
 #define SLEEP 30e-6            /* seconds, between two looks at a message that takes long */
-enum { SPINS = 50 };           /* looks before the first sleep */
+enum {
+    SPINS = 50,       /* looks before the first sleep */
+    PART = 60 * 1024, /* bytes: below the 64 KiB that OpenMPI sends at once by TCP */
+    WINDOW = 16       /* parts under way, each way */
+};
 
 /* ---- Who is alive ---------------------------------------------------------------------------- */
 
@@ -116,56 +120,92 @@ static void look_around(td_group *group) {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Whether both are done; false: a process is lost. A message that is NULL was not to be sent. */
-static bool finish(td_group *group, void *sending, void *receiving) {
+/* What goes one way: in parts, of which WINDOW are under way at a time. Parts are small enough for MPI to send them at
+ * once: OpenMPI agrees on larger messages first, and then TCP carries them one way at a time only. */
+typedef struct flow {
+    const char *out; /* or in: the other is NULL */
+    char *in;
+    size_t size, at;
+    int peer;
+    void *messages[WINDOW];
+} flow;
+
+static size_t part_of(const flow *f) {
+    size_t left = f->size - f->at;
+    return left < PART ? left : PART;
+}
+
+/* Begins as many parts as there is room for; false on failure. */
+static bool begin_parts(td_group *group, flow *f) {
     const td__transport *wire = &group->wire;
-    for (int looks = 0; sending || receiving; looks++) {
-        int sent = sending ? wire->test(wire->context, sending) : 1;
-        int received = receiving ? wire->test(wire->context, receiving) : 1;
-        sending = sent ? NULL : sending;
-        receiving = received ? NULL : receiving;
-        if (sent < 0 || received < 0) {
+    for (int i = 0; i < WINDOW && f->at < f->size; i++) {
+        if (!f->messages[i]) {
+            f->messages[i] =
+                f->in ? wire->receive(wire->context, f->in + f->at, part_of(f), f->peer, WORK)
+                      : wire->send(wire->context, f->out + f->at, part_of(f), f->peer, WORK);
+            if (!f->messages[i]) {
+                return false;
+            }
+            f->at += part_of(f);
+        }
+    }
+    return true;
+}
+
+typedef enum outlook { BROKEN, WAITING, MOVED, COMPLETE } outlook;
+
+/* Looks at the parts under way, and begins the next ones in the place of those that are done. */
+static outlook advance(td_group *group, flow *f) {
+    const td__transport *wire = &group->wire;
+    bool moved = false, left = false;
+    for (int i = 0; i < WINDOW; i++) {
+        int done = f->messages[i] ? wire->test(wire->context, f->messages[i]) : 0;
+        f->messages[i] = done ? NULL : f->messages[i];
+        if (done < 0) {
+            return BROKEN;
+        }
+        moved = moved || done;
+        left = left || f->messages[i];
+    }
+    if (f->at < f->size) {
+        left = true;
+        if (moved && !begin_parts(group, f)) {
+            return BROKEN;
+        }
+    }
+    return !left ? COMPLETE : moved ? MOVED : WAITING;
+}
+
+bool td__group_exchange(td_group *group, int to, const void *out, size_t out_size, int from,
+                        void *in, size_t in_size) {
+    flow sending = {.out = out, .size = out_size, .peer = to};
+    flow receiving = {.in = in, .size = in_size, .peer = from};
+    if (!begin_parts(group, &receiving) || !begin_parts(group, &sending)) {
+        return false;
+    }
+    for (int looks = 0, turns = 1;; looks++, turns++) {
+        outlook received = advance(group, &receiving), sent = advance(group, &sending);
+        if (received == BROKEN || sent == BROKEN) {
             return false;
         }
-        if (!sending && !receiving) {
-            break;
+        if (received == COMPLETE && sent == COMPLETE) {
+            return true;
         }
-        if (looks < SPINS) {
-            sched_yield();
-            continue;
-        }
-        if (looks % 16 == 0) {
+        looks = received == MOVED || sent == MOVED ? 0 : looks;
+        if (turns % 64 == 0) {
+            turns = 0;
             look_around(group);
         }
         if (is_lost(group)) {
             return false;
         }
+        if (looks < SPINS) {
+            sched_yield();
+            continue;
+        }
         struct timespec pause = {.tv_nsec = (long)(SLEEP * 1e9)};
         (void)nanosleep(&pause, NULL);
     }
-    return true;
-}
-
-static size_t part_of(size_t left) {
-    return left < TD__MOST_MESSAGE ? left : TD__MOST_MESSAGE;
-}
-
-bool td__group_exchange(td_group *group, int to, const void *out, size_t out_size, int from,
-                        void *in, size_t in_size) {
-    const td__transport *wire = &group->wire;
-    bool good = true;
-    for (size_t o = 0, i = 0; good && (o < out_size || i < in_size);) {
-        size_t out_part = part_of(out_size - o), in_part = part_of(in_size - i);
-        void *receiving =
-            in_part ? wire->receive(wire->context, (char *)in + i, in_part, from, WORK) : NULL;
-        void *sending =
-            out_part ? wire->send(wire->context, (const char *)out + o, out_part, to, WORK) : NULL;
-        good =
-            (receiving || !in_part) && (sending || !out_part) && finish(group, sending, receiving);
-        o += out_part;
-        i += in_part;
-    }
-    return good;
 }
 
 void *td__group_scratch(td_group *group, size_t size) {

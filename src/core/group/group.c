@@ -25,6 +25,10 @@ static const struct {
     {"PMI_RANK", "mpich"},
 };
 
+/* How many processes a launcher started. */
+static const char *const size_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                             "SLURM_STEP_NUM_TASKS"};
+
 static const struct {
     const char *name, *plugin, *package;
 } kinds[] = {
@@ -43,9 +47,24 @@ static const char *launcher(void) {
     return NULL;
 }
 
+/* 0: not known. */
+static int launched_processes(void) {
+    const char *text = NULL;
+    for (size_t i = 0; !text && i < TD__COUNT(size_variables); i++) {
+        text = getenv(size_variables[i]);
+    }
+    return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+/* Processes of srun that know nothing of each other. */
+static bool is_step_without_mpi(void) {
+    const char *wish = getenv("TAPEDECK_MPI");
+    return !launcher() && launched_processes() > 1 && !(wish && !strcmp(wish, "off"));
+}
+
 bool td_group_is_launched(void) {
     const char *mpi = launcher();
-    return mpi && strcmp(mpi, "off") != 0;
+    return is_step_without_mpi() || (mpi && strcmp(mpi, "off") != 0);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -114,10 +133,33 @@ td_group *td__group_create(const td__transport *wire, double timeout, td_error *
     return group;
 }
 
+/* Each process by itself would train the same model, and write a run of its own. */
+static td_group *check_size(td_group *group, const char *mpi, td_error *error) {
+    int expected = launched_processes();
+    if (group && expected > 1 && group->size == 1) {
+        td_group_close(group);
+        td_error_set(error, TD_UNSUPPORTED,
+                     "%d processes were started, and %s finds one of them alone: take the launcher "
+                     "of the same MPI (mpirun.openmpi, mpirun.mpich; srun --mpi=pmix for OpenMPI, "
+                     "--mpi=pmi2 for MPICH), see TAPEDECK_MPI; TAPEDECK_MPI=off lets each train "
+                     "by itself",
+                     expected, mpi);
+        return NULL;
+    }
+    return group;
+}
+
 td_group *td_group_open(const td_group_options *given, td_error *error) {
     td_group_options options;
     (void)td__options(&options, sizeof options, given);
     const char *mpi = options.mpi ? options.mpi : launcher();
+    if (!mpi && is_step_without_mpi()) {
+        td_error_set(error, TD_UNSUPPORTED,
+                     "srun started %d processes without MPI: --mpi=pmix is for OpenMPI, "
+                     "--mpi=pmi2 for MPICH; TAPEDECK_MPI=off lets each train by itself",
+                     launched_processes());
+        return NULL;
+    }
     if (!mpi || !strcmp(mpi, "off")) {
         td_error_set(error, TD_NOT_FOUND, "this program was not started by mpirun or srun");
         return NULL;
@@ -135,7 +177,9 @@ td_group *td_group_open(const td_group_options *given, td_error *error) {
                 td_error_set(error, TD_UNSUPPORTED, "libtapedeck-%s.so is of another version",
                              kinds[i].plugin);
             }
-            return wire ? td__group_create(wire, timeout > 0 ? timeout : TIMEOUT, error) : NULL;
+            td_group *group =
+                wire ? td__group_create(wire, timeout > 0 ? timeout : TIMEOUT, error) : NULL;
+            return check_size(group, mpi, error);
         }
     }
     td_error_set(error, TD_INVALID, "TAPEDECK_MPI: expected openmpi, mpich or off, not '%s'", mpi);

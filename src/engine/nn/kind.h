@@ -202,6 +202,8 @@ TD_LAYER_LIST(TD__DECLARE_KIND)
 /* NULL for a value that is no kind. */
 const td__layer_kind *td__layer_kind_of(td_layer_kind kind);
 bool td__layer_has_option(const td__layer_kind *kind, const char *key);
+/* The option of layers that may compute over all parts of a batch: true or false. */
+#define TD__SYNC "sync"
 /* NULL: it has no such setting. */
 const td_value *td__layer_setting(const td_layer_info *layer, const char *key);
 /* The option that has its activation. */

@@ -79,6 +79,13 @@ td_status td__layer_complete(const td_model *model, td__layer *layer, td_error *
 /* Makes room for the last layer's name among the slots, and puts it there; false when memory is
  * exhausted. */
 bool td__model_index_last(td_model *model);
+/* Whether a layer computes over all parts of a batch in training. */
+bool td__model_is_synced(const td_model *model);
+/* What the last forward pass left in the model, and the pass under way: td__model_state_size bytes, so that passes on
+ * several tapes can take turns. Parameters are no part of it. */
+size_t td__model_state_size(const td_model *model);
+void td__model_state_save(const td_model *model, void *state);
+void td__model_state_restore(td_model *model, const void *state);
 const td__model_facts *td__model_facts_of(const td_model *model);
 /* The first layer that takes values of an input as indices; NULL when there is none. */
 const td_layer_info *td__model_reads_ids(const td_model *model);

@@ -50,6 +50,16 @@ const td_layer_info *td__model_reads_ids(const td_model *model) {
     return NULL;
 }
 
+bool td__model_is_synced(const td_model *model) {
+    bool synced = false;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const td_layer_info *info = &model->layers[i]->info;
+        const td_value *sync = td__layer_setting(info, TD__SYNC);
+        synced = synced || (sync && sync->boolean && !info->frozen);
+    }
+    return synced;
+}
+
 size_t td_model_layer_count(const td_model *model) {
     return model->layer_count;
 }

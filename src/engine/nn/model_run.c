@@ -3,6 +3,8 @@
 #include "nn/model.h"
 #include "tape/tape.h"
 
+#include <string.h>
+
 /* Whether a batch is of examples of a shape. */
 static bool shape_fits(const td_shape *wanted, const td_shape *batch) {
     bool same = batch->rank == wanted->rank + 1;
@@ -259,6 +261,54 @@ td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
     model->given = NULL;
     return output;
 }
+
+/* ---- Taking turns ----------------------------------------------------------------------------- */
+
+/* Of the model; behind it one of layer_state for each layer. */
+typedef struct model_state {
+    td_model_watcher *watcher;
+    void *watcher_user;
+    td_tensor *input;
+    td_tensor *const *given;
+} model_state;
+typedef struct layer_state {
+    td_tensor *output, *preactivation, *mask, *masks[TD_MAX_FROM];
+} layer_state;
+
+size_t td__model_state_size(const td_model *model) {
+    return sizeof(model_state) + model->layer_count * sizeof(layer_state);
+}
+
+void td__model_state_save(const td_model *model, void *state) {
+    model_state *own = state;
+    layer_state *layers = (layer_state *)(own + 1);
+    *own = (model_state){model->watcher, model->watcher_user, model->input, model->given};
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const td__layer *layer = model->layers[i];
+        layers[i].output = layer->output;
+        layers[i].preactivation = layer->preactivation;
+        layers[i].mask = layer->mask;
+        memcpy(layers[i].masks, layer->masks, sizeof layer->masks);
+    }
+}
+
+void td__model_state_restore(td_model *model, const void *state) {
+    const model_state *own = state;
+    const layer_state *layers = (const layer_state *)(own + 1);
+    model->watcher = own->watcher;
+    model->watcher_user = own->watcher_user;
+    model->input = own->input;
+    model->given = own->given;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        td__layer *layer = model->layers[i];
+        layer->output = layers[i].output;
+        layer->preactivation = layers[i].preactivation;
+        layer->mask = layers[i].mask;
+        memcpy(layer->masks, layers[i].masks, sizeof layer->masks);
+    }
+}
+
+/* ---- Penalties -------------------------------------------------------------------------------- */
 
 td_tensor *td_model_regularize(td_model *model, td_tape *tape, td_tensor *loss) {
     for (size_t i = 0; i < model->parameter_count; i++) {

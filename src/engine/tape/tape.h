@@ -43,6 +43,12 @@ typedef struct td__tape_watch {
     void *user;
 } td__tape_watch;
 
+/* Where the batch is cut into parts, each on a tape of its own: adds values up over all parts. */
+typedef struct td__tape_sync {
+    td_status (*add)(void *user, double *values, size_t count);
+    void *user;
+} td__tape_sync;
+
 struct td_tape {
     td__arena *arena;   /* of this recording */
     td__arena **arenas; /* all, the current one included */
@@ -64,6 +70,7 @@ struct td_tape {
     uint64_t seed, step, random_count;
     td__prepared_table prepared;
     const td__tape_watch *watch; /* borrowed; NULL: nobody */
+    const td__tape_sync *sync;   /* borrowed; NULL: the batch is whole */
     bool no_history;
     bool inference; /* what td_tape_options promises of it */
     /* While a model runs of which only the outputs are asked for: memory goes round. */

@@ -11,19 +11,20 @@ enum { AHEAD = 4 }; /* rows in random order are fetched this many rows before th
 struct td_batches {
     const td_dataset *dataset;
     const td__part *part;
-    int64_t batch;     /* examples */
-    int64_t next;      /* number of the next batch in the epoch */
-    uint32_t *order;   /* this epoch's rows; NULL: in order */
-    float *input;      /* (batch, …input) */
-    void *label;       /* (batch, …label) */
-    int64_t *rows;     /* (batch) */
-    float *weight;     /* (batch); NULL: all the same */
-    size_t label_size; /* bytes of one label; 0 without */
-    uint64_t epoch;    /* under way */
-    float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
-    bool scattered;    /* rows in random order, of a file beyond memory */
-    size_t released;   /* bytes of the mapped file before which all pages were released */
-    td_error error;    /* why td_batches_next ended early; its status is TD_OK: it did not */
+    int64_t batch;         /* examples */
+    int64_t next;          /* number of the next batch in the epoch */
+    uint32_t *order;       /* this epoch's rows; NULL: in order */
+    float *input;          /* (batch, …input) */
+    void *label;           /* (batch, …label) */
+    int64_t *rows;         /* (batch) */
+    float *weight;         /* (batch); NULL: all the same */
+    size_t label_size;     /* bytes of one label; 0 without */
+    uint64_t epoch;        /* under way */
+    float *changed;        /* (batch, …input), images as this epoch has them; NULL: as they are */
+    bool scattered;        /* what stands beside a row is not to be read too */
+    size_t released;       /* bytes of the mapped file before which all pages were released */
+    td__batch_share share; /* parts 0: all of each batch is read */
+    td_error error;        /* why td_batches_next ended early; its status is TD_OK: it did not */
 };
 
 static td_part part_of(const td_batches *b) {
@@ -144,14 +145,41 @@ static const float *inputs_in_place(const td_batches *b, int64_t count) {
     return rows ? rows + b->rows[0] * b->dataset->tables[b->part->table].input.count : NULL;
 }
 
-static const float *gather_inputs(td_batches *b, int64_t count) {
+/* Rows of a batch that are to be read. */
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static span span_of(const td_batches *b, int64_t count) {
+    const td__batch_share *share = &b->share;
+    span own = {0, count};
+    if (share->parts) {
+        own.begin = count * share->first / share->parts;
+        own.end = count * share->end / share->parts;
+    }
+    return own.begin == own.end ? (span){0, 1} : own;
+}
+
+void td__batches_share(td_batches *batches, const td__batch_share *share) {
+    batches->share = *share;
+}
+
+void td__batches_scatter(td_batches *batches) {
+    const td__table *table = &batches->dataset->tables[batches->part->table];
+    if (table->bytes[0].mapped) {
+        batches->scattered = true;
+        td__table_scatter(table);
+    }
+}
+
+static const float *gather_inputs(td_batches *b, span own) {
     int table = b->part->table;
     const td__array *array = &b->dataset->tables[table].input;
     int64_t width = array->count;
     const float *rows = td__input_rows(b->dataset, table);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = own.begin; i < own.end; i++) {
         float *to = b->input + i * width;
-        if (i + AHEAD < count) {
+        if (i + AHEAD < own.end) {
             td__array_prefetch(array, b->rows[i + AHEAD]);
         }
         if (rows) {
@@ -163,18 +191,18 @@ static const float *gather_inputs(td_batches *b, int64_t count) {
     return b->input;
 }
 
-static const void *gather_labels(td_batches *b, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+static const void *gather_labels(td_batches *b, span own) {
+    for (int64_t i = own.begin; i < own.end; i++) {
         td__label_read(b->dataset, b->part->table, b->rows[i],
                        (char *)b->label + (size_t)i * b->label_size);
     }
     return b->label;
 }
 
-static const float *augment_inputs(const td_batches *b, int64_t count, const float *input) {
+static const float *augment_inputs(const td_batches *b, span own, const float *input) {
     const td_dataset *dataset = b->dataset;
     int64_t width = dataset->tables[b->part->table].input.count;
-    for (int64_t i = 0; b->changed && i < count; i++) {
+    for (int64_t i = own.begin; b->changed && i < own.end; i++) {
         td__augment_image(&dataset->augment, dataset->seed, b->epoch, b->rows[i],
                           &dataset->info.input, input + i * width, b->changed + i * width);
     }
@@ -195,18 +223,21 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
     for (int64_t i = 0; i < count; i++) {
         b->rows[i] = b->order ? (int64_t)b->order[first + i] : td__part_row(b->part, first + i);
     }
-    if (td__supply_need(b->dataset->tables[b->part->table].supply, b->rows, count, &b->error)) {
+    span own = span_of(b, count);
+    if (td__supply_need(b->dataset->tables[b->part->table].supply, b->rows + own.begin,
+                        own.end - own.begin, &b->error)) {
         return false;
     }
     if (b->scattered) {
-        td__table_fetch(&b->dataset->tables[b->part->table], b->rows, count);
+        td__table_fetch(&b->dataset->tables[b->part->table], b->rows + own.begin,
+                        own.end - own.begin);
     }
     if (!b->order) {
         td__table_release_rows(&b->dataset->tables[b->part->table], b->rows[0], &b->released);
     }
     const td_data_info *info = &b->dataset->info;
     const float *input = inputs_in_place(b, count);
-    input = augment_inputs(b, count, input ? input : gather_inputs(b, count));
+    input = augment_inputs(b, own, input ? input : gather_inputs(b, own));
     *batch = (td_batch){
         .count = count,
         .index = b->next,
@@ -214,11 +245,12 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
         .rows = b->rows,
     };
     if (b->label_size > 0) {
-        batch->label = (td_view){.dtype = td__label_dtype(b->dataset),
-                                 .shape = with_count(&info->label, count),
-                                 .data = gather_labels(b, count)};
+        batch->label =
+            (td_view){.dtype = td__label_dtype(b->dataset),
+                      .shape = with_count(&info->label, count),
+                      .data = gather_labels(b, b->share.all_labels ? (span){0, count} : own)};
     }
-    for (int64_t i = 0; b->weight && i < count; i++) {
+    for (int64_t i = own.begin; b->weight && i < own.end; i++) {
         b->weight[i] = td__weight(b->dataset, part_of(b), b->rows[i]);
     }
     if (b->weight) {

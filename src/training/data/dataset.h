@@ -97,6 +97,17 @@ const float *td__input_rows(const td_dataset *dataset, int table);
 /* layout.c: inputs that have the channels first are read with them last. */
 td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
 
+/* batches.c: which examples of each batch are read. */
+typedef struct td__batch_share {
+    int64_t first, end,
+        parts; /* of so many equal parts, these; where they have none: the first example */
+    bool all_labels;
+} td__batch_share;
+/* The order stays that of all examples; inputs, labels and weights of those that are not read are any numbers. */
+void td__batches_share(td_batches *batches, const td__batch_share *share);
+/* Of a mapped file nothing but the rows of batches is read. */
+void td__batches_scatter(td_batches *batches);
+
 /* window.c */
 td_status td__window_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
 

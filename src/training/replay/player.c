@@ -349,7 +349,7 @@ static void compare_step(td__player *player, td_trainer *trainer, bool updated) 
     }
     const char *differs = NULL;
     double loss = (double)td_tensor_scalar(trainer->pass.loss);
-    if (record->batch && record->batch != td__batch_fingerprint(trainer->pass.batch)) {
+    if (record->batch && record->batch != td__batch_fingerprint(trainer)) {
         differs = "batch";
     } else if (!same_bits(record->loss, loss)) {
         differs = "loss";

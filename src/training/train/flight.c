@@ -132,9 +132,14 @@ uint64_t td__trainer_fingerprint(const td_trainer *trainer) {
     return hash ? hash : 1;
 }
 
-uint64_t td__batch_fingerprint(const td_batch *batch) {
-    uint64_t hash = hash_view(&batch->input, 1);
-    hash = batch->label.data ? hash_view(&batch->label, hash) : hash;
+/* Of the first shard: a process that trains with others has not read the rest. */
+uint64_t td__batch_fingerprint(const td_trainer *trainer) {
+    const td_batch *batch = trainer->pass.batch;
+    int64_t count = batch->count / trainer->shards.count;
+    td_view input = batch->input, label = batch->label;
+    input.shape.dims[0] = label.shape.dims[0] = count > 0 ? count : 1;
+    uint64_t hash = hash_view(&input, 1);
+    hash = label.data ? hash_view(&label, hash) : hash;
     return hash ? hash : 1;
 }
 
@@ -164,7 +169,7 @@ static void take_fingerprints(td_trainer *trainer, bool updated, td__flight_reco
     td__flight *flight = &trainer->flight;
     double began = td__seconds();
     record->parameters = td__trainer_fingerprint(trainer);
-    record->batch = td__batch_fingerprint(trainer->pass.batch);
+    record->batch = td__batch_fingerprint(trainer);
     if (updated && isnan(record->norm)) {
         record->norm = gradient_norm(trainer);
     }

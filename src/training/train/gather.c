@@ -22,7 +22,7 @@ typedef struct header {
 
 static bool wants(void *user, size_t entry) {
     const td_trainer *trainer = user;
-    return trainer->shards.wanted[entry];
+    return trainer->shards.wanted[entry] && !trainer->shards.idle;
 }
 
 /* Rows behind those that are there. */

@@ -7,6 +7,8 @@
 #include "tensor/element.h"
 #include "tensor/tensor.h"
 
+#include <math.h>
+
 /* LAYER.loss and LAYER.loss.error. */
 static bool add_signals(td_trainer *trainer, size_t layer, int64_t elements) {
     const char *name = td_model_layer(trainer->model, layer)->name;
@@ -51,16 +53,13 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
         td_dataset_close(data);
         return status;
     }
-    float nothing = 0;
-    *target = (td__layer_target){
-        .layer = layer,
-        .entry = trainer->signals.count,
-        .data = data,
-        .width = want,
-        .weight = weight,
-        .truth = td_tensor_borrow("target", TD_FLOAT32, TD_SHAPE(1), &nothing, error)};
+    *target = (td__layer_target){.layer = layer,
+                                 .entry = trainer->signals.count,
+                                 .data = data,
+                                 .width = want,
+                                 .weight = weight};
     trainer->layer_target_count++;
-    if (!make_target_room(target, trainer->feed.info->batch) || !target->truth ||
+    if (!make_target_room(target, trainer->feed.info->batch) ||
         !add_signals(trainer, layer, want)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
@@ -75,54 +74,73 @@ void td__layer_targets_release(td_trainer *trainer) {
         td_dataset_close(target->data);
         td__free(target->rows);
         td__free(target->error);
-        td_tensor_destroy(target->truth);
     }
     td__free(trainer->layer_targets);
 }
 
-/* The batch's rows of the target; false, with the error, when they cannot be read. */
-static bool read_target_rows(td_trainer *trainer, td__layer_target *target) {
+/* The batch's rows of the target; false, and the error said, when they cannot be read. */
+static bool read_rows(td_trainer *trainer, const td__layer_target *target, float *rows) {
     const td_batch *batch = trainer->pass.batch;
     td_error error = {0};
-    if (!make_target_room(target, batch->count)) {
-        td_error_set(&error, TD_MEMORY, "out of memory for a layer's target");
-        td__trainer_unrecorded(trainer, &error);
-        return false;
-    }
-    if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows, NULL,
-                        &error)) {
+    if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, rows, NULL, &error)) {
         td__trainer_unrecorded(trainer, &error);
         return false;
     }
     return true;
 }
 
-/* error = 2 (output - rows) / count; returns the mean of the squares. */
-static double compare_output(const td__layer_target *target, const td_tensor *output) {
+/* The same into the target's own memory. */
+static bool take_rows(td_trainer *trainer, td__layer_target *target) {
+    td_error error = {0};
+    if (!make_target_room(target, trainer->pass.batch->count)) {
+        td_error_set(&error, TD_MEMORY, "out of memory for a layer's target");
+        td__trainer_unrecorded(trainer, &error);
+        return false;
+    }
+    return read_rows(trainer, target, target->rows);
+}
+
+/* error = 2 (output - rows) / count, the count of the whole batch of which this is a share; returns the mean of the
+ * squares here. */
+static double compare(const td__layer_target *target, const td_tensor *output, double share) {
     const float *values = td__floats(output);
     double sum = 0, count = (double)output->count;
     for (int64_t k = 0; k < output->count; k++) {
         double difference = (double)values[k] - (double)target->rows[k];
         sum += difference * difference;
-        target->error[k] = (float)(2 * difference / count);
+        target->error[k] = (float)(2 * difference / count * share);
     }
     return sum / count;
 }
 
+bool td__layer_target_is_wanted(const td_trainer *trainer, size_t index) {
+    const td__layer_target *target = &trainer->layer_targets[index];
+    const td__signal_entry *entries = &trainer->signals.entries[target->entry];
+    return target->every_step || td_signal_wants(entries[0].signal) ||
+           td_signal_wants(entries[1].signal);
+}
+
 void td__layer_target_record(void *user, size_t layer, const td_tensor *output) {
     td_trainer *trainer = user;
+    const td__shards *shards = &trainer->shards;
+    bool whole = shards->count == 1;
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
-        const td__signal_entry *entries = &trainer->signals.entries[target->entry];
-        bool wanted = target->every_step || td_signal_wants(entries[0].signal) ||
-                      td_signal_wants(entries[1].signal);
-        if (target->layer != layer || !wanted || !read_target_rows(trainer, target)) {
+        const td__signal_entry *error = &trainer->signals.entries[target->entry + 1];
+        if (target->layer != layer || (whole && !td__layer_target_is_wanted(trainer, i))) {
             continue;
         }
-        td__record_number(trainer, target->entry, &target->mean, compare_output(target, output));
-        if (td_signal_wants(entries[1].signal)) {
-            (void)td_signal_record(
-                entries[1].signal,
+        double share = whole ? 1 : (double)shards->share;
+        bool read = take_rows(trainer, target);
+        double loss = read ? compare(target, output, share) : (double)NAN;
+        if (!whole) { /* which of them are wanted is known where all of them are added up */
+            td__shards_add_target(trainer, i, loss * share);
+        } else if (read) {
+            td__record_number(trainer, target->entry, &target->mean, loss);
+        }
+        if (read && td__pass_signals_want(&trainer->signals, error)) {
+            td__pass_signals_record(
+                &trainer->signals, error,
                 (td_view){.dtype = TD_FLOAT32, .shape = output->shape, .data = target->error});
         }
     }
@@ -136,13 +154,12 @@ td_tensor *td__layer_target_loss(void *user, td_tape *tape, td_tensor *loss) {
         if (target->weight == 0 || !output) {
             continue;
         }
-        if (!read_target_rows(trainer, target)) {
+        td_tensor *truth = td__output(tape, TD_FLOAT32, &output->shape);
+        if (truth && !read_rows(trainer, target, td__floats(truth))) {
             return td__fail(tape, TD_IO, "the target of layer '%s' cannot be read",
                             td_model_layer(trainer->model, target->layer)->name);
         }
-        td_view view = {.dtype = TD_FLOAT32, .shape = output->shape, .data = target->rows};
-        td__tensor_point(target->truth, &view);
-        td_tensor *own = td_mse(tape, output, target->truth, NULL);
+        td_tensor *own = td_mse(tape, output, truth, NULL);
         loss = td_add(tape, loss, td_affine(tape, own, (float)target->weight, 0));
     }
     return loss;

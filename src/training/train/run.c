@@ -257,6 +257,7 @@ static td_status train_epochs(td_trainer *trainer, bool *interrupted, td_error *
     if (trainer->parent && writes) {
         td__branch_keep(trainer);
     }
+    td__shards_share_batches(trainer);
     status = train(trainer, error);
     *interrupted =
         is_stopped(trainer) && trainer->at.step < trainer->feed.steps && !trainer->stopping.stopped;

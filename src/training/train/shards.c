@@ -62,10 +62,6 @@ td_status td__shards_choose(td_trainer *trainer, td_error *error) {
             (long long)shards->count, shards->size, shards->size == 1 ? "" : "es",
             (long long)trainer->feed.info->batch);
     }
-    if (shards->count > 1 && experiment->train.layer_loss_count) {
-        return td__experiment_problem(experiment, node, TD_UNSUPPORTED, error,
-                                      "train.layer_losses are for shards: 1");
-    }
     shards->own = shards->count / shards->size;
     shards->first = shards->own * shards->rank;
     experiment->train.shards = shards->count;
@@ -77,6 +73,9 @@ td_status td__shards_choose(td_trainer *trainer, td_error *error) {
     }
     if (shards->count > 1) {
         td__parallel_cut(PARTS, td__group_threads(trainer));
+    }
+    if (shards->size > 1) {
+        td__batches_scatter(trainer->feed.training);
     }
     return TD_OK;
 }
@@ -117,6 +116,7 @@ static bool lay_out(td_trainer *trainer) {
             s->total += align((size_t)parameter->tensor->count);
         }
     }
+    s->average_floats = s->total - s->averages_at;
     s->buckets[s->bucket_count++].end =
         s->total; /* the averages are known before the last weight */
     return true;
@@ -170,17 +170,20 @@ td_status td__shards_init(td_trainer *trainer, td_error *error) {
     if (s->count == 1 || status) {
         return status;
     }
-    s->number_count = AGREED + td__measure_size(&trainer->measures, &trainer->measures.shard);
+    s->measure_count = AGREED + td__measure_size(&trainer->measures, &trainer->measures.shard);
+    s->number_count = s->measure_count + trainer->layer_target_count;
     s->entry_count = trainer->signals.count;
     s->wanted = td__calloc(s->entry_count + 1, 1);
     s->gathered = td__calloc(s->entry_count + 1, sizeof *s->gathered);
-    return s->wanted && s->gathered && lay_out(trainer) && make_rows(s) && make_sums(trainer)
-               ? TD_OK
-               : td_error_set(error, TD_MEMORY, "out of memory for the gradients of %lld shards",
-                              (long long)s->count);
+    if (!s->wanted || !s->gathered || !lay_out(trainer) || !make_rows(s) || !make_sums(trainer)) {
+        return td_error_set(error, TD_MEMORY, "out of memory for the gradients of %lld shards",
+                            (long long)s->count);
+    }
+    return td__lanes_create(trainer, error);
 }
 
 void td__shards_release(td__shards *s) {
+    td__lanes_destroy(s->lanes);
     for (int i = 0; i < s->level_count; i++) {
         td__aligned_free(s->levels[i]);
         td__free(s->numbers[i]);
@@ -219,18 +222,40 @@ static void fold(td__shards *s, size_t begin, size_t count, const float *values)
     }
 }
 
-/* The same of what a measure has saved; NULL: nothing. */
-static void fold_numbers(td__shards *s, const double *values) {
+void td__fold_doubles(double *const *levels, int64_t part, const double *values, size_t count) {
     int level = 0;
-    while ((s->at >> level) & 1) {
+    while ((part >> level) & 1) {
         level++;
     }
-    double *to = s->numbers[level];
-    for (size_t i = 0; i < s->number_count; i++) {
+    double *to = levels[level];
+    for (size_t i = 0; i < count; i++) {
         to[i] = values ? values[i] : 0;
         for (int k = 0; k < level; k++) {
-            to[i] = s->numbers[k][i] + to[i];
+            to[i] = levels[k][i] + to[i];
         }
+    }
+}
+
+/* The same of what a measure has saved; NULL: nothing. */
+static void fold_numbers(td__shards *s, const double *values) {
+    td__fold_doubles(s->numbers, s->at, values, s->measure_count);
+}
+
+void td__shards_add_target(td_trainer *trainer, size_t target, double loss) {
+    td__shards *s = &trainer->shards;
+    double *levels[TD__SHARD_LEVELS];
+    for (int i = 0; i < s->level_count; i++) {
+        levels[i] = s->numbers[i] + s->measure_count + target;
+    }
+    td__fold_doubles(levels, s->at, s->idle ? NULL : &loss, 1);
+}
+
+/* All numbers of a part that makes none. */
+static void fold_nothing(td_trainer *trainer) {
+    td__shards *s = &trainer->shards;
+    fold_numbers(s, NULL);
+    for (size_t i = 0; i < trainer->layer_target_count; i++) {
+        td__shards_add_target(trainer, i, 0);
     }
 }
 
@@ -255,6 +280,17 @@ static td_status start_buckets(td__shards *s, td_error *error) {
     return TD_OK;
 }
 
+void td__shards_share_batches(td_trainer *trainer) {
+    const td__shards *s = &trainer->shards;
+    if (s->size > 1) {
+        td__batches_share(trainer->feed.training,
+                          &(td__batch_share){.first = s->first,
+                                             .end = s->first + s->own,
+                                             .parts = s->count,
+                                             .all_labels = td__trainer_writes(trainer)});
+    }
+}
+
 /* ---- Moving averages: each part begins with those of the step before --------------------------- */
 
 typedef enum averages_move { SAVE, RESTORE, FOLD, APPLY } averages_move;
@@ -275,7 +311,7 @@ static void move_average(td__shards *s, averages_move move, size_t n, float *val
         values[i] = (values[i] - before[i]) * s->share;
     }
     if (move == FOLD) {
-        fold(s, begin, n, values);
+        fold(s, begin, n, s->idle ? NULL : values);
     }
 }
 
@@ -291,6 +327,17 @@ static void move_averages(td_trainer *trainer, averages_move move) {
     }
 }
 
+void td__averages_copy(td_trainer *trainer, float *values, bool to_model) {
+    const td__shards *s = &trainer->shards;
+    for (size_t i = 0; i < s->average_count; i++) {
+        const td_tensor *tensor = td_model_parameter_at(trainer->model, s->averages[i])->tensor;
+        size_t bytes = (size_t)tensor->count * sizeof(float);
+        memcpy(to_model ? td__floats(tensor) : values, to_model ? values : td__floats(tensor),
+               bytes);
+        values += align((size_t)tensor->count);
+    }
+}
+
 /* ---- One part -------------------------------------------------------------------------------- */
 
 static bool is_last(const td__shards *s) {
@@ -303,7 +350,7 @@ static void take_gradient(void *user, size_t index, td_tensor *gradient) {
     if (index >= trainer->learner.weight_count) {
         return;
     }
-    fold(s, s->starts[index], (size_t)gradient->count, td__floats(gradient));
+    fold(s, s->starts[index], (size_t)gradient->count, s->idle ? NULL : td__floats(gradient));
     s->sums[index]->disconnected = gradient->disconnected;
     if (is_last(s)) {
         s->buckets[s->bucket_of[index]].left--;
@@ -320,15 +367,25 @@ static td_view rows_of(td_view view, int64_t begin, int64_t count) {
     return view;
 }
 
+static td_batch rows_at(const td_batch *batch, int64_t begin, int64_t count) {
+    return (td_batch){.count = count,
+                      .index = batch->index,
+                      .input = rows_of(batch->input, begin, count),
+                      .label = rows_of(batch->label, begin, count),
+                      .weight = rows_of(batch->weight, begin, count),
+                      .rows = batch->rows + begin};
+}
+
 static td_batch cut_batch(const td__shards *s, const td_batch *batch) {
     int64_t number = s->first + s->at;
     int64_t begin = batch->count * number / s->count, end = batch->count * (number + 1) / s->count;
-    return (td_batch){.count = end - begin,
-                      .index = batch->index,
-                      .input = rows_of(batch->input, begin, end - begin),
-                      .label = rows_of(batch->label, begin, end - begin),
-                      .weight = rows_of(batch->weight, begin, end - begin),
-                      .rows = batch->rows + begin};
+    return rows_at(batch, begin, end - begin);
+}
+
+/* One that this process has read. */
+static int64_t some_row(const td__shards *s, const td_batch *batch) {
+    int64_t begin = batch->count * s->first / s->count;
+    return begin < batch->count * (s->first + s->own) / s->count ? begin : 0;
 }
 
 /* Adds what the open pass measured. */
@@ -336,7 +393,7 @@ static td_status measure_part(td_trainer *trainer, td__pass *pass, td_error *err
     td__shards *s = &trainer->shards;
     td__measures *measures = &trainer->measures;
     td_status status = td__measure_add(measures, &measures->shard, pass, error);
-    if (!status && td__measure_size(measures, &measures->shard) != s->number_count - AGREED) {
+    if (!status && td__measure_size(measures, &measures->shard) != s->measure_count - AGREED) {
         status = td_error_set(error, TD_BAD_SHAPE, "a metric cannot be added up over shards");
     }
     return status;
@@ -348,14 +405,34 @@ static void save_measure(td_trainer *trainer) {
     fold_numbers(s, s->part_numbers);
 }
 
+/* Parts that run in step all get to the end: others wait for what they add up. */
 static td_status check_loss(td_trainer *trainer, td_error *error) {
+    td__shards *s = &trainer->shards;
     char subject[80];
-    if (isfinite(td_tensor_scalar(trainer->pass.loss)) || !trainer->experiment->stop_on_nan) {
+    if (isfinite(td_tensor_scalar(trainer->pass.loss)) || !trainer->experiment->stop_on_nan ||
+        s->not_finite.status) {
         return TD_OK;
     }
+    error = s->lanes ? &s->not_finite : error;
     (void)snprintf(subject, sizeof subject, "step %lld (epoch %lld): the loss",
                    (long long)trainer->at.step + 1, (long long)trainer->at.epoch + 1);
-    return td__blame(trainer, &trainer->pass, TD_TRAINING, subject, error);
+    td_status found = td__blame(trainer, &trainer->pass, TD_TRAINING, subject, error);
+    return s->lanes ? TD_OK : found;
+}
+
+static td_status measure_pass(td_trainer *trainer, td_error *error) {
+    td__shards *s = &trainer->shards;
+    if (s->idle) {
+        fold_numbers(s, NULL);
+        return TD_OK;
+    }
+    td__measure_reset(&trainer->measures, &trainer->measures.shard);
+    td_status status = measure_part(trainer, &trainer->pass, error);
+    status = status ? status : check_loss(trainer, error);
+    if (!status) {
+        save_measure(trainer);
+    }
+    return status;
 }
 
 static td_status run_pass(td_trainer *trainer, td_error *error) {
@@ -366,13 +443,11 @@ static td_status run_pass(td_trainer *trainer, td_error *error) {
     td_tape_seed(pass->tape, seed, (uint64_t)trainer->at.step + 1);
     td_tape_set_training(pass->tape, true);
     td_status status = td__pass_forward(pass, &s->part, error);
-    status = status ? status : measure_part(trainer, pass, error);
-    status = status ? status : check_loss(trainer, error);
+    status = status ? status : measure_pass(trainer, error);
     if (status) {
         return status;
     }
     move_averages(trainer, FOLD);
-    save_measure(trainer);
     size_t count = td__choose_targets(trainer, false);
     return td__pass_backward(pass, 0, count, learner->targets, learner->gradients,
                              learner->recorders, error);
@@ -383,11 +458,13 @@ static td_status run_part(td_trainer *trainer, const td_batch *batch, td_error *
     td__pass *pass = &trainer->pass;
     s->part = cut_batch(s, batch);
     s->share = (float)((double)s->part.count / (double)batch->count);
-    td__measure_reset(&trainer->measures, &trainer->measures.shard);
+    s->idle = s->part.count == 0;
     move_averages(trainer, RESTORE);
-    if (s->part.count == 0) {
+    if (s->idle && s->lanes) {
+        s->part = rows_at(batch, some_row(s, batch), 1);
+    } else if (s->idle) {
         fold(s, 0, s->total, NULL);
-        fold_numbers(s, NULL);
+        fold_nothing(trainer);
         return TD_OK;
     }
     pass->scale = s->share;
@@ -407,6 +484,10 @@ static td_status exchange(td_trainer *trainer, td_status failed, td_error *error
     td__shards *s = &trainer->shards;
     td_error reason = *error;
     double *numbers = numbers_of(s);
+    if (!failed && s->lanes && s->not_finite.status) {
+        failed = s->not_finite.status;
+        reason = *error = s->not_finite;
+    }
     numbers[FAILURES] = failed != TD_OK;
     numbers[STOPS] = trainer->stop;
     if (!s->group) {
@@ -439,10 +520,40 @@ static td_status finish_shard_step(td_trainer *trainer, const td_batch *batch, t
     s->loss_value = (float)*td__measure_read(measures, &measures->step);
     trainer->pass.batch = batch;
     trainer->pass.loss = s->loss;
+    for (size_t i = 0; trainer->pass.signals && i < trainer->layer_target_count; i++) {
+        td__layer_target *target = &trainer->layer_targets[i];
+        double loss = numbers_of(s)[s->measure_count + i];
+        if (td__layer_target_is_wanted(trainer, i)) {
+            td__record_number(trainer, target->entry, &target->mean, loss);
+        }
+    }
     for (size_t i = 0; i < s->sum_count; i++) {
         trainer->learner.gradients[i] = s->sums[i];
     }
     return status;
+}
+
+/* All parts of this process. */
+static td_status run_parts(td_trainer *trainer, const td_batch *batch, td_error *error) {
+    td__shards *s = &trainer->shards;
+    td_status status = TD_OK;
+    if (s->lanes) {
+        s->not_finite = (td_error){0};
+        return td__lanes_run(trainer, run_part, batch, error);
+    }
+    for (s->at = 0; !status && s->at < s->own; s->at++) {
+        status = run_part(trainer, batch, error);
+    }
+    return status;
+}
+
+/* The other processes wait for sums that this one does not come to: all of them end. */
+static void end_group(td_trainer *trainer, const td_error *reason) {
+    td__shards *s = &trainer->shards;
+    td_group_fail(s->group, reason->text);
+    for (size_t i = 0; i < s->started; i++) {
+        (void)!td_group_wait(s->group, s->buckets[i].request, NULL);
+    }
 }
 
 td_status td__shards_compute(td_trainer *trainer, const td_batch *batch, td_error *error) {
@@ -459,13 +570,15 @@ td_status td__shards_compute(td_trainer *trainer, const td_batch *batch, td_erro
     s->started = 0;
     s->exchange = TD_OK;
     move_averages(trainer, SAVE);
-    for (s->at = 0; !status && s->at < s->own; s->at++) {
-        status = run_part(trainer, batch, &reason);
-    }
+    status = run_parts(trainer, batch, &reason);
     if (signals) {
         signals->tap = NULL;
     }
-    status = exchange(trainer, status, &reason);
+    if (status && s->lanes && s->group) {
+        end_group(trainer, &reason);
+    } else {
+        status = exchange(trainer, status, &reason);
+    }
     status = status || !signals ? status : td__gather_end(trainer, batch, &reason);
     if (status) {
         move_averages(trainer, RESTORE);

@@ -22,6 +22,7 @@
  *     checkpoint.c  saving and resuming
  *     ring.c        older checkpoints, kept for replays
  *     shards.c      a batch cut into parts, and shared out among processes
+ *     lanes.c       parts that run in step: layers that compute over all of them
  *     gather.c      what is recorded of the parts
  *     group.c       what processes agree on
  *     flight.c      a few numbers of every step, for comparing when it is executed again
@@ -70,9 +71,8 @@ typedef struct td__layer_target {
     float *rows;      /* the target of one batch */
     float *error;     /* likewise */
     size_t rows_room, error_room;
-    double weight;    /* in the training's loss; 0: only recorded */
-    td_tensor *truth; /* a head over rows */
-    bool every_step;  /* its mean over epochs is recorded, or a condition looks at it */
+    double weight;   /* in the training's loss; 0: only recorded */
+    bool every_step; /* its mean over epochs is recorded, or a condition looks at it */
     td__mean mean;
 } td__layer_target;
 
@@ -382,7 +382,7 @@ void td__flight_take(td_trainer *trainer, bool updated);
 void td__flight_flush(td_trainer *trainer);
 void td__flight_close(td_trainer *trainer);
 uint64_t td__trainer_fingerprint(const td_trainer *trainer);
-uint64_t td__batch_fingerprint(const td_batch *batch);
+uint64_t td__batch_fingerprint(const td_trainer *trainer);
 
 /* run.c */
 /* Executes steps until `last` is done, or training is. Nothing but the deck, where there is one, is
@@ -407,6 +407,8 @@ TD_NODISCARD td_status td__layer_target_add(td_trainer *trainer, size_t layer, c
                                             double weight, td_error *error);
 /* Records the layer's loss and its error if wanted; a td__pass_signals' layer_done. */
 void td__layer_target_record(void *trainer, size_t layer, const td_tensor *output);
+/* Whether the loss of a target, or its error, is recorded in this step. */
+bool td__layer_target_is_wanted(const td_trainer *trainer, size_t index);
 /* The loss with the layers' own; a td__pass's more_loss. */
 td_tensor *td__layer_target_loss(void *trainer, td_tape *tape, td_tensor *loss);
 void td__layer_targets_release(td_trainer *trainer);

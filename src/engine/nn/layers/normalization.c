@@ -1,6 +1,7 @@
 /* batch_normalization, layer_normalization, group_normalization: gamma (x - mean) / sqrt(variance +
  * epsilon) + beta; normalization: (x - mean) / max(sqrt(variance), 1e-7), both given */
 #include "nn/operators.h"
+#include "tape/tape.h"
 
 #include <math.h>
 
@@ -16,6 +17,10 @@ static const td__field batch_fields[] = {
     SCALED_FIELDS(td_batch_normalization_layer),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_mean_initializer, TD_ZEROS),
     TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_variance_initializer, TD_ONES),
+    {.key = TD__SYNC,
+     .type = TD__FIELD_BOOL,
+     .offset = offsetof(td_batch_normalization_layer, sync),
+     .quiet = true},
 };
 static const td__field layer_fields[] = {
     TD__LAYER_FIELDS,
@@ -110,9 +115,16 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
 
 static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_batch_normalization_layer *options = layer->options;
-    td_batch_normalization_options operation = {
-        .size = sizeof operation, .momentum = options->momentum, .epsilon = options->epsilon};
+    td_batch_normalization_options operation = {.size = sizeof operation,
+                                                .momentum = options->momentum,
+                                                .epsilon = options->epsilon,
+                                                .sync = options->sync};
     bool training = td_tape_is_training(tape);
+    if (options->sync && layer->masks[0] && training && !layer->info.frozen && tape->sync) {
+        return td__fail(tape, TD_UNSUPPORTED,
+                        "sync is not there for inputs with a mask: its steps that count would be "
+                        "those of one shard; set sync: false, or train.shards: 1");
+    }
     if (layer->info.frozen) {
         td_tape_set_training(tape, false);
     }
@@ -227,6 +239,7 @@ static const td__keras_option batch_keras[] = {
     {"momentum", TD__KERAS_NUMBER, "momentum"},
     {"moving_mean_initializer", TD__KERAS_INITIALIZER, "moving_mean_initializer"},
     {"moving_variance_initializer", TD__KERAS_INITIALIZER, "moving_variance_initializer"},
+    {"synchronized", TD__KERAS_SWITCH, TD__SYNC},
     {"renorm_momentum", TD__KERAS_IGNORED, NULL}}; /* of renorm, which must be off */
 static const td__keras_option layer_keras[] = {KERAS};
 static const td__keras_option group_keras[] = {{"groups", TD__KERAS_NUMBER, "groups"}, KERAS};

@@ -6,6 +6,9 @@
  * dbeta = sum g; dgamma = sum g h; dx = gamma s (g - (dbeta + h dgamma) / N), or gamma s g outside
  * of training, where also dm = -gamma s sum g and dv = -gamma s^2 / 2 sum g h.
  *
+ * With `sync` and a batch that is cut into parts, m, v, N and the sums in dx are those of all parts: the sums of x and
+ * x^2 are added up over the parts in the forward pass, those of g and g h in the backward pass.
+ *
  * Channels are few and rows many: the kernels run over rows made `fold` times as wide, so that
  * vectors are full, and the copies of a channel are put together at the end.
  */
@@ -13,6 +16,7 @@
 #include "tape/kernels.h"
 #include "tape/op.h"
 #include "tape/parallel.h"
+#include "tape/tape.h"
 
 #include <math.h>
 
@@ -20,7 +24,9 @@ enum { WIDE = 64 /* channels that keep the kernels busy */ };
 
 typedef struct batch_norm_saved {
     bool training;
+    const td__tape_sync *sync; /* NULL: over these rows alone */
     int64_t rows, n;
+    double total;        /* rows of all parts */
     int64_t fold, width; /* width = fold * n */
     float *mean, *scale; /* (width,): m and s, repeated */
 } batch_norm_saved;
@@ -82,24 +88,57 @@ static moments channel_moments(const batch_norm_work *w, int parts, int64_t chan
     return all;
 }
 
-static td_status batch_moments(td_tape *tape, const batch_norm_saved *s, const float *x,
-                               float *mean, float *variance) {
+/* Values over all parts. When another part has failed the tape fails too. */
+static td_status add_over_parts(td_tape *tape, const td__tape_sync *sync, double *values,
+                                size_t count) {
+    td_status status = sync->add(sync->user, values, count);
+    if (status) {
+        (void)td__fail(tape, status, "batch_normalization: another shard of the batch has failed");
+    }
+    return status;
+}
+
+/* From what each channel has here to what it has in all parts. sums: (2 n + 1). */
+static td_status share_moments(td_tape *tape, batch_norm_saved *s, double *sums, float *mean,
+                               float *variance) {
+    size_t n = (size_t)s->n;
+    sums[2 * n] = (double)s->rows;
+    td_status status = add_over_parts(tape, s->sync, sums, 2 * n + 1);
+    s->total = sums[2 * n];
+    for (size_t c = 0; !status && c < n; c++) {
+        double middle = sums[c] / s->total, square = sums[n + c] / s->total - middle * middle;
+        mean[c] = (float)middle;
+        variance[c] = square < 0 ? 0.0f : (float)square; /* not a number stays that */
+    }
+    return status;
+}
+
+static td_status batch_moments(td_tape *tape, batch_norm_saved *s, const float *x, float *mean,
+                               float *variance) {
+    size_t floats = (size_t)(2 * s->width * td_threads());
+    size_t doubles = s->sync ? (size_t)(2 * s->n + 1) : 0;
     td__buffer *partial =
-        td__temporary(tape, (size_t)(2 * s->width * td_threads()) * sizeof(float));
+        td__temporary(tape, (floats + 16) * sizeof(float) + doubles * sizeof(double));
     if (!partial) {
         return TD_MEMORY;
     }
     int64_t counts[TD__MAX_THREADS] = {0};
     batch_norm_work work = {.saved = s, .x = x, .partial = partial->data, .counts = counts};
     work.whole = s->rows / s->fold;
+    double *sums = (double *)(void *)(partial->data + ((floats + 15) & ~(size_t)15));
     int parts = td__parallel(work.whole, 1, TD__GRAIN / s->width + 1, moments_part, &work);
     for (int64_t c = 0; c < s->n; c++) {
         moments all = channel_moments(&work, work.whole ? parts : 0, c);
         mean[c] = (float)all.mean;
         variance[c] = (float)(all.squares / all.count);
+        if (s->sync) {
+            sums[c] = all.mean * all.count;
+            sums[s->n + c] = all.squares + all.mean * all.mean * all.count;
+        }
     }
+    td_status status = s->sync ? share_moments(tape, s, sums, mean, variance) : TD_OK;
     td__buffer_drop(tape, partial);
-    return TD_OK;
+    return status;
 }
 
 static void move_average(double gain, int64_t n, const float *batch, float *moving) {
@@ -155,14 +194,39 @@ static void batch_normalization_backward_part(void *context, int part, int64_t b
                                     w->y + begin);
 }
 
+/* sums and products become those of all parts. */
+static td_status share_sums(td_tape *tape, const batch_norm_saved *s, float *sums,
+                            float *products) {
+    size_t n = (size_t)s->n;
+    td__buffer *buffer = td__temporary(tape, 2 * n * sizeof(double));
+    double *values = buffer ? (double *)(void *)buffer->data : NULL;
+    for (size_t c = 0; values && c < n; c++) {
+        values[c] = (double)sums[c];
+        values[n + c] = (double)products[c];
+    }
+    td_status status = values ? add_over_parts(tape, s->sync, values, 2 * n) : TD_MEMORY;
+    for (size_t c = 0; !status && c < n; c++) {
+        sums[c] = (float)values[c];
+        products[c] = (float)values[n + c];
+    }
+    if (buffer) {
+        td__buffer_drop(tape, buffer);
+    }
+    return status;
+}
+
 static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_work *work,
-                                   const float *sums, const float *products, float *memory) {
+                                   float *sums, float *products, float *memory) {
     const batch_norm_saved *s = work->saved;
     const td_tensor *gamma = node->inputs[1].tensor;
     float *factor = memory, *slope = factor + s->width, *offset = slope + s->width;
-    float share = s->training ? 1.0f / (float)s->rows : 0.0f;
+    float share = s->training ? 1.0f / (float)s->total : 0.0f;
     /* One row is its own mean: its gradient is 0, not what rounding leaves of g - g. */
-    float whole = s->training && s->rows == 1 ? 0.0f : 1.0f;
+    float whole = s->training && s->total == 1 ? 0.0f : 1.0f;
+    td_status status = s->sync ? share_sums(tape, s, sums, products) : TD_OK;
+    if (status) {
+        return status;
+    }
     for (int64_t c = 0; c < s->n; c++) {
         factor[c] = whole * s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
         slope[c] = -factor[c] * s->scale[c] * products[c] * share;
@@ -261,14 +325,16 @@ static bool check_parameter(td_tape *tape, const td_tensor *x, const td_tensor *
     return true;
 }
 
-static batch_norm_saved *begin_batch_norm(td_tape *tape, const td_tensor *x) {
+static batch_norm_saved *begin_batch_norm(td_tape *tape, const td_tensor *x, bool sync) {
     batch_norm_saved *s = td__scratch(tape, sizeof *s);
     if (!s) {
         return NULL;
     }
     int64_t n = x->shape.dims[x->shape.rank - 1];
     *s = (batch_norm_saved){.training = td_tape_is_training(tape), .n = n};
+    s->sync = sync && s->training ? tape->sync : NULL;
     s->rows = n ? x->count / n : 0;
+    s->total = (double)s->rows;
     s->fold = n && n < WIDE ? WIDE / n : 1;
     s->width = n ? s->fold * n : 1;
     s->mean = td__scratch(tape, (size_t)(2 * s->width) * sizeof(float));
@@ -283,8 +349,9 @@ static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const 
     const float *moving_mean = td__floats(inputs[3]), *moving_variance = td__floats(inputs[4]);
     float *mean = memory, *variance = mean + s->width;
     float *factor = variance + s->width, *offset = factor + s->width;
-    if (s->training && batch_moments(tape, s, td__floats(x), mean, variance)) {
-        return TD_MEMORY;
+    td_status status = s->training ? batch_moments(tape, s, td__floats(x), mean, variance) : TD_OK;
+    if (status) {
+        return status;
     }
     for (int64_t c = 0; c < s->n; c++) {
         s->mean[c] = s->training ? mean[c] : moving_mean[c];
@@ -325,7 +392,7 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     double gain = 1 - td__number_or(options->momentum, 0.99);
     float epsilon = (float)td__number_or(options->epsilon, 1e-3);
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
-    batch_norm_saved *saved = y ? begin_batch_norm(tape, x) : NULL;
+    batch_norm_saved *saved = y ? begin_batch_norm(tape, x, options->sync) : NULL;
     td__buffer *memory =
         saved ? td__temporary(tape, (size_t)(4 * saved->width) * sizeof(float)) : NULL;
     if (!memory) {
