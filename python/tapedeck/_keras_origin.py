@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy
 
-from ._keras_signals import leaves, telling
+from ._keras_signals import leaves, observing
 
 MOST_NUMBERS = 1 << 22  # of weights that are kept
 _ROWS = 1 << 13  # that are looked at
@@ -57,7 +57,7 @@ class _Pass:
         self.last: str | None = None  # of those before it
         self.bad: numpy.ndarray | None = None
 
-    def tell(self, label: str, output: Any) -> Any:
+    def observe(self, label: str, output: Any) -> Any:
         if self.layer is None:
             values = keras.ops.convert_to_numpy(output)
             if _is_finite(values):
@@ -74,7 +74,7 @@ def find(model: Any, weights: Weights, x: Any, y: Any, loss: Any) -> dict[str, A
 
     def run(some: numpy.ndarray) -> tuple[_Pass, numpy.ndarray | None]:
         seen = _Pass(len(some), float(numpy.abs(some).max(initial=0)) if some.dtype.kind == "f" else 0.0)
-        with telling(layers, seen.tell):
+        with observing(layers, seen.observe):
             outputs, _ = model.stateless_call(weights.trainable, weights.others, keras.ops.convert_to_tensor(some), training=False)
         return seen, keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
 

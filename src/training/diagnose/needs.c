@@ -13,13 +13,13 @@ enum {
 typedef struct tensors {
     uint32_t need;
     td_signal_kind kind;
-    const char *word, *glob;
+    const char *word, *glob, *native; /* native: where it has another name in runs of `train` */
 } tensors;
 static const tensors kinds[] = {
-    {TD__NEEDS_OUTPUTS, TD_SIGNAL_OUTPUT, "outputs", "*.output"},
-    {TD__NEEDS_ERRORS, TD_SIGNAL_ERROR, "errors", "*.error"},
-    {TD__NEEDS_GRADIENTS, TD_SIGNAL_GRADIENT, "gradients", "*.gradient"},
-    {TD__NEEDS_PARAMETERS, TD_SIGNAL_PARAMETER, "weights", "*.weight"},
+    {TD__NEEDS_OUTPUTS, TD_SIGNAL_OUTPUT, "outputs", "*.output", "*.output"},
+    {TD__NEEDS_ERRORS, TD_SIGNAL_ERROR, "errors", "*.error", "*.error"},
+    {TD__NEEDS_GRADIENTS, TD_SIGNAL_GRADIENT, "gradients", "*.gradient", "*.gradient"},
+    {TD__NEEDS_PARAMETERS, TD_SIGNAL_PARAMETER, "weights", "*.weight", "*.kernel"},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -78,14 +78,19 @@ bool td__rule_can_look(const td__case *c, const td__rule *rule) {
 
 /* ---- What is missing ------------------------------------------------------------------------ */
 
-/* "no outputs, errors were recorded", and in globs what to record: "*.output,*.error". */
+/* "no outputs, errors were recorded", and in globs what to record: `*.output,*.error`, or with quotes between them
+ * as an experiment wants it. */
 static const char *missing_tensors(td__case *c, const char **globs) {
     const char *words = "";
     *globs = "";
     for (size_t i = 0; i < KINDS; i++) {
         if (!(c->available & kinds[i].need)) {
             words = td__say(c, "%s%s%s", words, *words ? ", " : "", kinds[i].word);
-            *globs = td__say(c, "%s%s%s", *globs, **globs ? "," : "", kinds[i].glob);
+            *globs = td__say(c, "%s%s%s", *globs,
+                             !**globs   ? ""
+                             : c->known ? "\", \""
+                                        : ",",
+                             c->known ? kinds[i].native : kinds[i].glob);
         }
     }
     return c->available & TENSORS ? td__say(c, "no %s were recorded", words)
@@ -94,6 +99,12 @@ static const char *missing_tensors(td__case *c, const char **globs) {
 
 static const char *tensors_note(td__case *c, size_t count, size_t all) {
     const char *globs, *what = missing_tensors(c, &globs);
+    if (c->known) {
+        return td__say(c,
+                       "%s: %zu of %zu checks could not run; add to the experiment's record: "
+                       "{what: [\"%s\"], every: 10 steps, form: stats}",
+                       what, count, all, globs);
+    }
     return td__say(c,
                    "%s: %zu of %zu checks could not run; record statistics of %s (in Python "
                    "tapedeck.watch does; or deck.track(\"%s\", every=100, form=\"stats\"))",
