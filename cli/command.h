@@ -22,7 +22,7 @@ extern const command command_train, command_predict, command_weights, command_gr
     command_view, command_report, command_diagnose, command_replay, command_check, command_list,
     command_sql, command_assert, command_mcp, command_demo, command_evaluate, command_init,
     command_origin, command_diff, command_tag, command_note, command_rename, command_rm,
-    command_pull, command_sweep;
+    command_pull, command_sweep, command_tracks;
 
 /* "tapedeck: " and the text, to stderr; returns status. */
 int fail(int status, const char *format, ...) TD_PRINTF(2, 3);

@@ -11,12 +11,13 @@
 
 /* In the order of --help, which has a heading before the first command of each group. */
 static const command *const commands[] = {
-    &command_demo,     &command_init,      &command_check,   &command_train,   &command_sweep,
-    &command_replay,   &command_runs,      &command_show,    &command_view,    &command_diagnose,
-    &command_compare,  &command_diff,      &command_origin,  &command_report,  &command_tag,
-    &command_note,     &command_rename,    &command_rm,      &command_export,  &command_push,
-    &command_pull,     &command_sql,       &command_assert,  &command_mcp,     &command_predict,
-    &command_evaluate, &command_gradients, &command_inspect, &command_weights, &command_list,
+    &command_demo,     &command_init,     &command_check,     &command_train,   &command_sweep,
+    &command_tracks,   &command_replay,   &command_runs,      &command_show,    &command_view,
+    &command_diagnose, &command_compare,  &command_diff,      &command_origin,  &command_report,
+    &command_tag,      &command_note,     &command_rename,    &command_rm,      &command_export,
+    &command_push,     &command_pull,     &command_sql,       &command_assert,  &command_mcp,
+    &command_predict,  &command_evaluate, &command_gradients, &command_inspect, &command_weights,
+    &command_list,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -172,7 +172,8 @@ typedef struct td_record {
     X(HISTORY, "history")       /* steps before a trigger that no longer fitted */                 \
     X(OVERHEAD, "overhead")     /* the overhead budget made the deck record less, or more again */ \
     X(SINK_ERROR, "sink error") /* a sink failed; said once for each sink */                       \
-    X(ALERT, "alert")           /* an alert was raised; count 0: it could not be delivered */
+    X(ALERT, "alert")           /* an alert was raised; count 0: it could not be delivered */      \
+    X(TRACKS, "tracks")         /* a request to add or remove a track; count 0: refused */
 
 typedef enum td_event_kind {
 #define TD_EVENT_MEMBER(name, text) TD_EVENT_##name,
@@ -391,6 +392,11 @@ typedef struct td_track {
  * .when does not parse, TD_NOT_FOUND for an unknown sink, a sink's own error when it cannot open.
  */
 TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_error *error);
+
+/* Calls each with the text of every track, as td_run_change_tracks takes it, also of those that a request has
+ * added; the text is valid during the call only. */
+typedef void td_track_function(void *user, const char *text);
+TD_API void td_deck_tracks(td_deck *deck, td_track_function *each, void *user);
 
 /* Whom to notify, once, when a condition holds for the first time; or, without one, of every cause
  * that td_deck_raise is given, once each. What happened is one line of JSON: {"text", "run", "cause",

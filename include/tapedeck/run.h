@@ -269,6 +269,18 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
  * that this machine wrote. TD_NOT_FOUND when they are on another machine, or out is too small. */
 TD_API TD_NODISCARD td_status td_run_files(td_run *run, char *out, size_t size, td_error *error);
 
+/* ---- Tracks of a run that is written now ---------------------------------------------------- */
+
+/* Asks the process that writes the run to add and remove tracks, and waits until it has done so at the end of a
+ * step: *step, after which they count. A track is a text (docs/recording.md): "conv*.error every 10 form stats";
+ * one that is removed is as td_deck_tracks has it. What is wrong with a track is TD_INVALID before the process gets
+ * anything; what the process refuses is TD_INVALID, too, after it has made the other changes. TD_UNSUPPORTED when no
+ * process writes the run, TD_BUSY when it has not answered after that many seconds. step may be NULL. */
+TD_API TD_NODISCARD td_status td_run_change_tracks(const char *folder, const char *const *add,
+                                                   size_t add_count, const char *const *remove,
+                                                   size_t remove_count, double seconds,
+                                                   int64_t *step, td_error *error);
+
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
 typedef struct td_compare_options {

@@ -240,7 +240,7 @@ static PyObject *deck_track(PyObject *object, PyObject *arguments, PyObject *nam
     return entered == TDPY_ENTERED ? tdpy_none_or_raise(status, &error) : tdpy_not_entered(entered);
 }
 
-static void add_warning(void *list, const char *text) {
+static void add_text(void *list, const char *text) {
     PyObject *item = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     if (!item || PyList_Append(list, item) != 0) {
         PyErr_Clear();
@@ -248,12 +248,27 @@ static void add_warning(void *list, const char *text) {
     Py_XDECREF(item);
 }
 
+static PyObject *deck_tracks(PyObject *object, PyObject *unused) {
+    (void)unused;
+    deck_object *self = (deck_object *)object;
+    PyObject *list = PyList_New(0);
+    int entered = list ? tdpy_enter(self) : TDPY_CLOSED;
+    if (entered == TDPY_ENTERED) {
+        td_deck_tracks(self->deck, add_text, list);
+        tdpy_leave(self);
+    } else if (entered == TDPY_CLOSED) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    return list;
+}
+
 static PyObject *deck_warnings(PyObject *object, PyObject *ending) {
     deck_object *self = (deck_object *)object;
     PyObject *list = PyList_New(0);
     int entered = list ? tdpy_enter(self) : TDPY_CLOSED;
     if (entered == TDPY_ENTERED) {
-        td_deck_warnings(self->deck, PyObject_IsTrue(ending) == 1, add_warning, list);
+        td_deck_warnings(self->deck, PyObject_IsTrue(ending) == 1, add_text, list);
         tdpy_leave(self);
     } else if (entered == TDPY_CLOSED) {
         Py_XDECREF(list);
@@ -286,6 +301,7 @@ bool tdpy_deck_add(PyObject *module) {
     static PyMethodDef deck_methods[] = {
         {"track", TDPY_KEYWORDS(deck_track), METH_VARARGS | METH_KEYWORDS, "td_deck_track_with"},
         {"alert", tdpy_deck_alert, METH_VARARGS, "td_deck_alert"},
+        {"tracks", deck_tracks, METH_NOARGS, "td_deck_tracks"},
         {"raise_alert", tdpy_deck_raise, METH_VARARGS, "td_deck_raise"},
         {"signal", TDPY_KEYWORDS(tdpy_deck_signal), METH_VARARGS | METH_KEYWORDS, "td_deck_signal"},
         {"record", TDPY_KEYWORDS(tdpy_deck_record), METH_VARARGS | METH_KEYWORDS, "td_deck_record"},

@@ -3,9 +3,7 @@
 
 #include <stdlib.h>
 
-/* A sequence of texts, NULL at the end. The texts belong to *kept, a tuple that the caller releases; the caller frees
- * the words. NULL with an exception set. */
-static const char **read_words(PyObject *sequence, PyObject **kept) {
+const char **tdpy_read_words(PyObject *sequence, PyObject **kept) {
     *kept = PySequence_Tuple(sequence);
     Py_ssize_t count = *kept ? PyTuple_Size(*kept) : -1;
     const char **words = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *words);
@@ -16,7 +14,7 @@ static const char **read_words(PyObject *sequence, PyObject **kept) {
         Py_ssize_t size = 0;
         words[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(*kept, i), &size);
         if (words[i] && strlen(words[i]) != (size_t)size) {
-            PyErr_SetString(PyExc_ValueError, "a word of run has a zero byte in it");
+            PyErr_SetString(PyExc_ValueError, "a text of the list has a zero byte in it");
             words[i] = NULL;
         }
         if (!words[i]) {
@@ -34,7 +32,7 @@ PyObject *tdpy_deck_alert(PyObject *object, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "zOz", &alert.when, &run, &alert.webhook)) {
         return NULL;
     }
-    const char **words = run == Py_None ? NULL : read_words(run, &kept);
+    const char **words = run == Py_None ? NULL : tdpy_read_words(run, &kept);
     if (run == Py_None || words) {
         alert.run = words;
         td_error error = {0};

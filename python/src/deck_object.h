@@ -75,6 +75,9 @@ PyObject *tdpy_deck_text(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_picture(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_note(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_raise(PyObject *object, PyObject *arguments);
+/* A sequence of texts, NULL at the end. The texts belong to *kept, a tuple that the caller releases; the caller frees
+ * the words. NULL with an exception set. */
+const char **tdpy_read_words(PyObject *sequence, PyObject **kept);
 PyObject *tdpy_deck_batch(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_begin(PyObject *object, PyObject *arguments);
 PyObject *tdpy_deck_step(PyObject *object, PyObject *arguments);

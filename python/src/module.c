@@ -1,9 +1,11 @@
 /* The module tapedeck._native. */
+#include "deck_object.h"
 #include "native.h"
 
 #include "tapedeck/view.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static PyObject *error_class;
@@ -86,12 +88,45 @@ static PyObject *sink_for(PyObject *module, PyObject *form) {
                                          : PyUnicode_FromString(td_sink_for((uint32_t)bit)->name);
 }
 
+static PyObject *change_tracks(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *folder = NULL;
+    PyObject *lists[2], *kept[2] = {NULL, NULL};
+    const char **words[2] = {NULL, NULL};
+    double seconds = 0;
+    if (!PyArg_ParseTuple(arguments, "sOOd", &folder, &lists[0], &lists[1], &seconds)) {
+        return NULL;
+    }
+    bool good = true;
+    size_t counts[2] = {0, 0};
+    for (int i = 0; i < 2 && good; i++) {
+        words[i] = tdpy_read_words(lists[i], &kept[i]);
+        good = words[i] != NULL;
+        counts[i] = good ? (size_t)PyTuple_Size(kept[i]) : 0;
+    }
+    td_error error = {0};
+    td_status status = TD_INVALID;
+    int64_t step = 0;
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS status = td_run_change_tracks(folder, words[0], counts[0], words[1],
+                                                             counts[1], seconds, &step, &error);
+        Py_END_ALLOW_THREADS
+    }
+    for (int i = 0; i < 2; i++) {
+        free(words[i]);
+        Py_XDECREF(kept[i]);
+    }
+    return !good ? NULL : status ? tdpy_raise(&error) : PyLong_FromLongLong(step);
+}
+
 PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void) {
     static PyMethodDef functions[] = {
         {"version", version, METH_NOARGS, "version() -> the library's version"},
         {"report", report, METH_VARARGS, "report(folder, path): a run's pages as one file"},
+        {"change_tracks", change_tracks, METH_VARARGS,
+         "change_tracks(folder, add, remove, seconds) -> the step after which they count"},
         {"sink_for", sink_for, METH_O, "sink_for(form) -> the name of the sink that suits it"},
         {NULL, NULL, 0, NULL},
     };

@@ -465,8 +465,15 @@ class Deck:
         now = time.monotonic()
         if now >= self._look_at or self.steps & (self.steps - 1) == 0:
             self._look_at = now + _LOOK_SECONDS
+            self._follow_tracks()
             for text in self._find_warnings()[0]:
                 warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=2)
+
+    def _follow_tracks(self) -> None:
+        """Takes note of tracks that another process has added."""
+        for text in self._native.tracks():
+            self._names_rows = self._names_rows or "rows" in text
+            self._by_epoch = self._by_epoch or (" epochs" in text and " metrics" not in text)
 
     def end_epoch(self) -> None:
         """The step closed last was its epoch's last; another epoch begins.

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -370,6 +370,25 @@ class Run(Mapping[str, Signal]):
         """What the deck did: triggers, drops, errors of sinks; each with kind, epoch, step, wall_time, count, signal
         and text."""
         return self._native.events()
+
+    @property
+    def tracks(self) -> list[str]:
+        """What the run records, each track as a text; of a run that is being written as of the last `refresh`."""
+        return [text for text in self.notes.get("deck.tracks", "").split("\n") if text]
+
+    def change_tracks(self, add: Sequence[str] = (), remove: Sequence[str] = (), *, wait: float = 60.0) -> int:
+        """Adds and removes tracks of a run that another process is writing; the step after which they count.
+
+        >>> Run("runs/a").change_tracks(["*.error every 10 form stats"], remove=["loss every 100"])     # doctest: +SKIP
+
+        Args:
+            add: tracks as texts: names and globs, then the words of `Deck.track` with their values.
+            remove: texts of `tracks`.
+            wait: seconds for a step to end.
+        """
+        if isinstance(add, str) or isinstance(remove, str):
+            raise TypeError("add and remove are lists of texts")
+        return _native.change_tracks(self.folder, add, remove, wait)
 
     @property
     def findings(self) -> list[Finding]:

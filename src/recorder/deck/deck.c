@@ -173,7 +173,7 @@ void td__deck_report_losses(td_deck *deck, bool closing) {
     }
 }
 
-static td_status write_note(td_deck *deck, const char *key, const char *value) {
+td_status td__deck_note(td_deck *deck, const char *key, const char *value) {
     td__message *message = td__message_create(&deck->recycler, TD__ENTRY_NOTE);
     if (!message || !td__deck_message(deck, message, key, value, true)) {
         return td__deck_fail(deck, TD_MEMORY, "no room for the note %s", key);
@@ -186,7 +186,7 @@ td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
         return td__deck_refuse(deck, key ? "the value of a note" : "the key of a note");
     }
     td__deck_lock(deck);
-    td_status status = write_note(deck, key, value);
+    td_status status = td__deck_note(deck, key, value);
     if (strcmp(key, "state") == 0) {
         (void)snprintf(deck->state, sizeof deck->state, "%s", value);
     }
@@ -251,7 +251,7 @@ static void note_counters(td_deck *deck) {
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         char text[TD__NUMBER_ROOM];
         text[td__format_double(text, facts[i].value)] = 0;
-        (void)write_note(deck, facts[i].key, text);
+        (void)td__deck_note(deck, facts[i].key, text);
     }
 }
 
@@ -303,6 +303,7 @@ static void release_deck(td_deck *deck) {
     td__deck_unlock(deck); /* notifies the owners of memory that history held */
     td__recycler_release(&deck->recycler);
     td__signals_release(deck);
+    td__requests_release(deck);
     td__alerts_release(&deck->alerts);
     pthread_cond_destroy(&deck->work);
     pthread_cond_destroy(&deck->room);
@@ -330,7 +331,7 @@ static void format_time(char text[TIME_TEXT]) {
 static void note_end(td_deck *deck) {
     char ended[TIME_TEXT];
     format_time(ended);
-    (void)write_note(deck, "ended", ended);
+    (void)td__deck_note(deck, "ended", ended);
     const struct {
         const char *key;
         int64_t value;
@@ -338,11 +339,11 @@ static void note_end(td_deck *deck) {
     for (size_t i = 0; i < sizeof reached / sizeof *reached && deck->closing_step > 0; i++) {
         char text[TD__NUMBER_ROOM];
         text[td__format_int(text, reached[i].value)] = 0;
-        (void)write_note(deck, reached[i].key, text);
+        (void)td__deck_note(deck, reached[i].key, text);
     }
     if (!*deck->state) {
         (void)snprintf(deck->state, sizeof deck->state, "finished");
-        (void)write_note(deck, "state", deck->state);
+        (void)td__deck_note(deck, "state", deck->state);
     }
 }
 
@@ -585,10 +586,10 @@ static void note_rank(td_deck *deck, const td_rank *rank) {
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         char text[TD__NUMBER_ROOM];
         text[td__format_int(text, facts[i].value)] = 0;
-        (void)write_note(deck, facts[i].key, text);
+        (void)td__deck_note(deck, facts[i].key, text);
     }
     if (rank->mesh && *rank->mesh) {
-        (void)write_note(deck, "mesh", rank->mesh);
+        (void)td__deck_note(deck, "mesh", rank->mesh);
     }
     td__deck_unlock(deck);
 }
@@ -664,6 +665,7 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
         release_deck(deck);
         return NULL;
     }
+    (void)td__requests_forget(deck);
     bool environment = td__environment_wanted();
     deck->system_seconds = !environment               ? -1
                            : full.system_seconds == 0 ? DEFAULT_SYSTEM_SECONDS

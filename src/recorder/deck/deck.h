@@ -24,6 +24,7 @@
 #include "deck/folder.h"
 #include "deck/heartbeat.h"
 #include "deck/open.h"
+#include "deck/request.h"
 #include "deck/snapshot.h"
 
 #include "base/random.h"
@@ -46,6 +47,8 @@ typedef struct td__track {
     td__condition *condition; /* or NULL */
     td__alert *alert;         /* that the condition raises: such a track records nothing; or NULL */
     bool metrics;             /* scalars, texts and pictures only */
+    bool off;                 /* removed by a request: never due */
+    char *text;               /* as td__track_print has it; NULL: an alert */
     uint32_t form;
     td__forms forms;       /* of tensors */
     td__forms value_forms; /* of scalars, texts and pictures that the program brings along */
@@ -151,6 +154,9 @@ struct td_deck {
 
     td__track *tracks[TD__TRACKS];
     int32_t track_count;
+    uint64_t tracks_version; /* another when tracks were added, removed or switched on again */
+    uint64_t tracks_listed;  /* the tracks_version of the note */
+    td__change *changes;     /* that the end of a step makes: see request.h */
     td__outlet outlets[TD__SINKS]; /* all sinks there are; opened when a track wants them */
     int32_t outlet_count;
 
@@ -205,6 +211,7 @@ struct td_deck {
     double system_seconds; /* between two samples; negative: none */
     td__system system;
     td__git_diff diff;
+    bool request_read; /* the file is there still */
 
     td__alerts alerts;
 
@@ -236,6 +243,8 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
                     const char *format, ...) TD_PRINTF(5, 6);
 /* Reports dropped and degraded records; at most once a second unless the deck is being closed. */
 void td__deck_report_losses(td_deck *deck, bool closing);
+/* td_deck_note; waits for room. */
+td_status td__deck_note(td_deck *deck, const char *key, const char *value);
 /* A message with two strings. Waits for room if asked to. False when there is none. */
 bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait);
@@ -298,6 +307,16 @@ bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bo
 /* Adds the condition of an alert. */
 td_status td__track_alert(td_deck *deck, const char *when, td__alert *alert, td_error *error);
 void td__track_destroy(td__track *track);
+/* Checks a track, copies it and opens its sinks, with the lock free meanwhile; *made is the caller's until it is
+ * installed. */
+td_status td__track_prepare(td_deck *deck, const td_track *given, td__track **made,
+                            bool chosen[TD__SINKS], td_error *error);
+/* From here on the track is the deck's, of which there are fewer than TD__TRACKS. May wait for room. */
+td_status td__track_install(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]);
+/* Off: it is not due any more, and what its condition kept goes. */
+void td__track_switch(td_deck *deck, int32_t index, bool on);
+/* The texts of all tracks that are on, a line each; td__free. NULL when memory is exhausted. */
+char *td__tracks_list(const td_deck *deck);
 
 /* ---- queue.c -------------------------------------------------------------------------------- */
 
@@ -393,5 +412,7 @@ void *td__writer_run(void *deck);
 /* Notes of the run: the step that was closed last, recorded or not. */
 #define TD__NOTE_STEP "deck.step"
 #define TD__NOTE_EPOCH "deck.epoch"
+/* The tracks, a line each, as they are now. */
+#define TD__NOTE_TRACKS "deck.tracks"
 
 #endif

@@ -214,6 +214,9 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
     submit_triggered(deck, &decided, step);
     settle_snapshots(deck, &closing, &decided);
     end_closing(deck, &closing);
+    if (deck->changes) {
+        td__requests_apply(deck);
+    }
     td__deck_report_losses(deck, false);
     if (deck->queue_used > WORTH_WAKING || deck->queue_used > deck->queue_limit / 2) {
         td__queue_wake(deck);

@@ -5,13 +5,15 @@
 #include "base/options.h"
 #include "deck/glob.h"
 #include "deck/route.h"
+#include "deck/track_text.h"
 
 #include <string.h>
 
 /* ---- Schedule ------------------------------------------------------------------------------- */
 
 static bool in_window(const td__track *track, int64_t step) {
-    return (!track->start || step >= track->start) && (!track->end || step <= track->end);
+    return !track->off && (!track->start || step >= track->start) &&
+           (!track->end || step <= track->end);
 }
 
 static bool step_is_due(const td__track *track, int64_t step) {
@@ -92,12 +94,13 @@ void td__track_destroy(td__track *track) {
     if (track) {
         td__free(track->patterns);
         td__free(track->at);
+        td__free(track->text);
         td__condition_destroy(track->condition);
         td__free(track);
     }
 }
 
-static td_status check_track(const td_track *given, td_error *error) {
+td_status td__track_check(const td_track *given, td_error *error) {
     static const struct {
         const char *name;
         size_t offset;
@@ -152,7 +155,8 @@ static td_status copy_track(const td_track *given, td__track **made, td_error *e
     track->form = given->form;
     track->patterns = td__glob_split(given->what ? given->what : "*", &track->pattern_count);
     track->at = td__calloc(given->at.count, sizeof *track->at);
-    if (!track->patterns || !track->at) {
+    track->text = td__track_print(given);
+    if (!track->patterns || !track->at || !track->text) {
         return td_error_set(error, TD_MEMORY, "out of memory for a track");
     }
     if (given->at.count) {
@@ -244,7 +248,7 @@ static td_status announce_signals(td_deck *deck, const td__track *track,
     return TD_OK;
 }
 
-static td_status install_track(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
+td_status td__track_install(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
     set_forms(deck, track, chosen);
     td_status status = announce_signals(deck, track, chosen);
     int32_t index = deck->track_count;
@@ -252,6 +256,7 @@ static td_status install_track(td_deck *deck, td__track *track, const bool chose
     deck->track_count++;
     td__tracks_put(deck->by_steps, index, track->every > 0 || track->at_count > 0);
     deck->due_version++;
+    deck->tracks_version++;
     atomic_store_explicit(&deck->words, (deck->track_count + 63) / 64, memory_order_relaxed);
     for (size_t i = 0; i < deck->signal_count; i++) {
         td_status met = td__signal_meet(deck->signals[i], index);
@@ -281,11 +286,40 @@ td_status td__track_alert(td_deck *deck, const char *when, td__alert *alert, td_
         td__track_destroy(track);
         return td_error_set(error, reason.status, "alert: %s", reason.text);
     }
-    td_status status = install_track(deck, track, nowhere);
+    td_status status = td__track_install(deck, track, nowhere);
     if (status) { /* it stays, and raises nothing */
         track->alert = NULL;
         return td_error_set(error, status, "%s", deck->error.text);
     }
+    return TD_OK;
+}
+
+void td__track_switch(td_deck *deck, int32_t index, bool on) {
+    td__track *track = deck->tracks[index];
+    track->off = !on;
+    if (!on) {
+        td__history_clear(deck, track);
+    }
+    td__tracks_put(deck->by_steps, index, on && (track->every > 0 || track->at_count > 0));
+    deck->due_version++;
+    deck->tracks_version++;
+    if (deck->fresh) {
+        td__tracks_open_step(deck);
+    }
+}
+
+td_status td__track_prepare(td_deck *deck, const td_track *given, td__track **made,
+                            bool chosen[TD__SINKS], td_error *error) {
+    td__track *track = NULL;
+    td_status status = td__track_check(given, error);
+    status = status == TD_OK ? copy_track(given, &track, error) : status;
+    status = status == TD_OK ? choose_outlets(deck, given, chosen, error) : status;
+    status = status == TD_OK ? open_outlets(deck, chosen, error) : status;
+    if (status != TD_OK) {
+        td__track_destroy(track);
+        return status;
+    }
+    *made = track;
     return TD_OK;
 }
 
@@ -306,15 +340,11 @@ td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *err
     } else if (deck->track_count == TD__TRACKS) {
         status = td_error_set(&local, TD_RANGE, "track: a deck has at most %d", TD__TRACKS);
     }
-    status = status == TD_OK ? check_track(&full, &local) : status;
-    status = status == TD_OK ? copy_track(&full, &track, &local) : status;
-    status = status == TD_OK ? choose_outlets(deck, &full, chosen, &local) : status;
-    status = status == TD_OK ? open_outlets(deck, chosen, &local) : status;
+    status = status == TD_OK ? td__track_prepare(deck, &full, &track, chosen, &local) : status;
     if (status == TD_OK) {
-        status = install_track(deck, track, chosen); /* from here on it is the deck's */
+        status = td__track_install(deck, track, chosen); /* from here on it is the deck's */
         local = deck->error;
     } else {
-        td__track_destroy(track);
         (void)td__deck_fail(deck, status, "%s", local.text);
     }
     td__deck_unlock(deck);

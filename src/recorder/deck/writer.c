@@ -17,6 +17,7 @@
 static const double SHORTEST_NAP = 0.01, LONGEST_NAP = 0.05; /* seconds */
 static const double HAND_OVER = 0.5; /* how long a sink may hold a closed step in memory */
 static const double IDLE_FLUSH = 1.0;
+static const double REQUEST_LOOK = 1.0;                      /* between two looks for a request */
 static const double FIRST_PAUSE = 0.1, LONGEST_PAUSE = 10.0; /* of a sink that failed */
 
 /* ---- Sinks ---------------------------------------------------------------------------------- */
@@ -255,6 +256,25 @@ static void note_reached(td_deck *deck, const place *reached, place *noted) {
         note_number(deck, TD__NOTE_EPOCH, reached->epoch);
         *noted = *reached;
     }
+}
+
+/* Notes which tracks there are, when others are than those that the note has. */
+static void note_tracks(td_deck *deck) {
+    static const char key[] = TD__NOTE_TRACKS;
+    td__deck_lock(deck);
+    bool same = deck->tracks_listed == deck->tracks_version;
+    char *list = same ? NULL : td__tracks_list(deck);
+    deck->tracks_listed = list ? deck->tracks_version : deck->tracks_listed;
+    td__deck_unlock(deck);
+    size_t length = list ? strlen(list) : 0;
+    char *texts = list ? td__calloc(sizeof key + length + 1, 1) : NULL;
+    if (texts) {
+        memcpy(texts, key, sizeof key);
+        memcpy(texts + sizeof key, list, length);
+        note_texts(deck, texts);
+    }
+    td__free(texts);
+    td__free(list);
 }
 
 /* Asks the sinks for what they hold of closed steps, also those that got nothing of the last ones: the end
@@ -563,7 +583,8 @@ void *td__writer_run(void *argument) {
     td_deck *deck = argument;
     allow_all_cores();
     place at = {0}, reached = {0}, noted = {0};
-    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy, sampled = busy;
+    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy, sampled = busy,
+           looked = busy;
     if (deck->system_seconds > 0) {
         td__system_init(&deck->system, "/proc", deck->folder_lock);
     }
@@ -578,11 +599,16 @@ void *td__writer_run(void *argument) {
         nap = entries ? SHORTEST_NAP : 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
         if (!stop && now - handed_over >= HAND_OVER) {
             note_reached(deck, &reached, &noted);
+            note_tracks(deck);
             hand_over(deck, &at);
             handed_over = now;
         }
         note_diff(deck);
         td__alert_look(deck);
+        if (!stop && now - looked >= REQUEST_LOOK) {
+            td__requests_look(deck);
+            looked = now;
+        }
         if (deck->system_seconds > 0 && now - sampled >= deck->system_seconds && reached.step > 0) {
             sample_system(deck, &reached);
             sampled = now;
@@ -594,6 +620,8 @@ void *td__writer_run(void *argument) {
         }
     }
     await_diff(deck);
+    note_tracks(deck);
+    (void)td__requests_forget(deck);
     td__alert_finish(deck);
     td__system_release(&deck->system);
     end_step(deck, &at);
