@@ -114,8 +114,9 @@ static void check_schedule(const td_deck *deck, const td__track *track, warnings
 }
 
 static bool needs_check(const td__track *track) {
-    return !track->metrics && !track->off && (!track->due_steps || !track->names_known ||
-                               (track->condition && !track->condition_known));
+    return !track->metrics && !track->off &&
+           (!track->due_steps || !track->names_known ||
+            (track->condition && !track->condition_known));
 }
 
 static void check_track(const td_deck *deck, td__track *track, bool ending, const known *k,
