@@ -1,7 +1,7 @@
 #include "diagnose/rule.h"
 
-#define NARROW                                                                                     \
-    0.1 /* nats: at least half of the values are below 0.2, one token with 95 % of the weight */
+/* In nats. At a mean below it at least half of the values are below 0.2: one token has 95 % of the weight. */
+#define NARROW 0.1
 #define WIDE 0.3
 
 static void find_attention_collapse(td__case *c) {
