@@ -18,7 +18,7 @@ from typing import Any
 import keras
 import numpy
 
-from . import _keras_head, _keras_origin, _loop_data
+from . import _keras_apart, _keras_head, _keras_origin, _loop_data
 
 _FIRST_UPDATES = 16  # whose size is looked at
 _RATIO_PERIOD = 64
@@ -284,13 +284,17 @@ class FitData:
 
     def predictions(self, model: Any) -> dict[str, Any]:
         """Which classes the trained model says: of validation examples, and of training examples to compare."""
-        found = {}
+        found: dict[str, Any] = {}
+        if _keras_apart.has_own_code(model) and _keras_apart.has_effects(
+                functools.partial(model, training=False), _array(self.x, 1)):
+            return found
         for key, examples, labels in (("said_of_validation", *(self.validation or (None, None))), ("said_of_training", self.x, self.y)):
             classes = None if examples is None or labels is None else _loop_data.classes_of(_array(labels, _ROWS_AT_END))
             if classes is None:
                 continue
-            outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
-            outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
+            with _keras_apart.untouched():
+                outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
+                outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
             if outputs is None or outputs.ndim != 2 or outputs.shape[1] < 2 or not numpy.isfinite(outputs).all():
                 return {}
             counted = _loop_data.Predictions()

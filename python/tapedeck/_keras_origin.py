@@ -7,11 +7,13 @@ without a step that blew weights up comes from an operation.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import keras
 import numpy
 
+from ._keras_apart import has_effects, has_own_code, untouched
 from ._keras_signals import leaves, observing
 
 MOST_NUMBERS = 1 << 22  # of weights that are kept
@@ -70,6 +72,13 @@ class _Pass:
 
 def find(model: Any, weights: Weights, x: Any, y: Any, loss: Any) -> dict[str, Any] | None:
     """The fact's members: of the first row whose output, or whose loss, is not finite; None: there is none."""
+    if has_own_code(model) and has_effects(functools.partial(model, training=False), numpy.asarray(x[:1])):
+        return None
+    with untouched():
+        return _find(model, weights, x, y, loss)
+
+
+def _find(model: Any, weights: Weights, x: Any, y: Any, loss: Any) -> dict[str, Any] | None:
     layers = leaves(model)
 
     def run(some: numpy.ndarray) -> tuple[_Pass, numpy.ndarray | None]:
@@ -100,7 +109,7 @@ def _of_loss(loss: Any, targets: numpy.ndarray, outputs: numpy.ndarray, start: i
     def value(a: int, b: int) -> float:
         return float(numpy.sum(keras.ops.convert_to_numpy(loss(targets[a:b], outputs[a:b]))))
 
-    if not callable(loss) or numpy.isfinite(value(0, len(outputs))):
+    if not callable(loss) or has_effects(loss, targets[:1], outputs[:1]) or numpy.isfinite(value(0, len(outputs))):
         return None
     row = next((i for i in range(len(outputs)) if not numpy.isfinite(value(i, i + 1))), None)
     divides = float(numpy.abs(outputs).max()) < _USUAL
