@@ -8,6 +8,7 @@ without a step that blew weights up comes from an operation.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import keras
@@ -38,9 +39,10 @@ class Weights:
     def __init__(self, model: Any, value_of: Any) -> None:
         self.trainable = [value_of(v) for v in model.trainable_variables]
         self.others = [value_of(v) for v in model.non_trainable_variables]
-        floats = [v for v in self.trainable + self.others if v.dtype.kind == "f"]
-        self.is_finite = all(_is_finite(v) for v in floats)
-        self.largest = max((float(numpy.abs(v).max(initial=0)) for v in floats), default=0.0)
+        floats = [v for v in self.trainable + self.others if v.dtype.kind == "f" and v.size]
+        ends = [(float(v.max()), -float(v.min())) for v in floats]  # NaN, where there is one
+        self.is_finite = all(math.isfinite(end) for pair in ends for end in pair)
+        self.largest = max((max(pair) for pair in ends), default=0.0)
 
     def has_grown(self, since: "Weights") -> bool:
         return self.largest > _GROWN * max(since.largest, 1.0)
