@@ -28,13 +28,24 @@ char *copy_text(const char *text) {
     return made;
 }
 
+/* The setting that "config.KEY" names, as Python's table of runs calls it; NULL: the key is none of these. */
+static const char *setting_named(const char *key) {
+    static const char before[] = "config.";
+    return strncmp(key, before, sizeof before - 1) == 0 ? key + sizeof before - 1 : NULL;
+}
+
 const char *facts_get(const facts *all, const char *key) {
+    const char *setting = setting_named(key), *found = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        if (strcmp(all->items[i].key, key) == 0) {
-            return all->items[i].value;
+        const fact *item = &all->items[i];
+        if (strcmp(item->key, key) == 0) {
+            return item->value;
+        }
+        if (setting && item->setting && strcmp(item->key, setting) == 0) {
+            found = item->value;
         }
     }
-    return NULL;
+    return found;
 }
 
 static void add_fact(facts *all, const char *key, const char *value, bool setting) {
@@ -293,7 +304,9 @@ static bool is_named(const char *word, const fact *item, const facts *runs, size
         return item->setting && strcmp(item->key, "name") != 0 &&
                is_differing(item->key, runs, count);
     }
-    return strcmp(word, item->key) == 0 || td_run_matches(word, item->key);
+    const char *setting = setting_named(word);
+    return strcmp(word, item->key) == 0 || td_run_matches(word, item->key) ||
+           (setting && item->setting && td_run_matches(setting, item->key));
 }
 
 const char **choose_columns(const command *cmd, const char *list, const facts *runs, size_t count,

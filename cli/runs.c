@@ -43,7 +43,7 @@ static const char help[] =
     "last "
     "value,\n"
     "METRIC.best and METRIC.best_step; tags, notes, group, title; and every setting, as in\n"
-    "train.optimizer.adam.learning_rate.\n"
+    "train.optimizer.adam.learning_rate (or config.KEY, as in Python's table of runs).\n"
     "\n"
     "Examples\n"
     "  tapedeck runs\n"

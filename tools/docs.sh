@@ -11,6 +11,7 @@ command_docs() {
         build_preset release "$(release_target)" || exit 1
         /usr/bin/python3 docs/screens/view.py || fail "the pictures were not made"
         /usr/bin/python3 docs/screens/growing.py || fail "the animated picture was not made"
+        /usr/bin/python3 docs/screens/attention.py || fail "the picture of attention was not made"
         return
     fi
     check_site || fail "the site was not built"

@@ -41,11 +41,7 @@ says() {
     "$@" | tee /dev/stderr | grep -q "$text"
 }
 
-# make_sdist FOLDER, and a wheel from it, with this machine's libraries.
-make_sdist() {
-    "$python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$1"
-}
-
+# try_sdist SDIST: a wheel from it, with this machine's libraries.
 try_sdist() {
     place=$(mktemp -d)
     PATH="$(dirname "$python"):$PATH" "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir "$place" "$1" &&

@@ -74,6 +74,23 @@ sys.exit("Layer errors" not in done.stdout or used.ru_utime + used.ru_stime > fl
 CODE
 }
 
+# make_sdist FOLDER
+make_sdist() {
+    "$python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$1"
+}
+
+# sdist_is_whole: a source distribution has every file of the folders that it is built from.
+sdist_is_whole() {
+    make_sdist "$place/sdist" || return 1
+    find cli cmake include packaging python src tools web -type f ! -path '*/__pycache__/*' | LC_ALL=C sort >"$place/sources"
+    tar -tzf "$place"/sdist/tapedeck-*.tar.gz | sed 's,^[^/]*/,,' | LC_ALL=C sort >"$place/held"
+    missing=$(LC_ALL=C comm -23 "$place/sources" "$place/held")
+    [ -z "$missing" ] || {
+        echo "the source distribution lacks $missing"
+        return 1
+    }
+}
+
 # test_wheel: $wheel, of this processor, installed where nothing else is.
 test_wheel() {
     place=$(mktemp -d)
@@ -82,6 +99,7 @@ test_wheel() {
         fail "pip could not install the wheel"
     quietly "$python" -m zipfile -e "$wheel" "$place/unpacked"
     chmod +x "$place/unpacked"/tapedeck-*.data/scripts/tapedeck
+    check "the source distribution has every source" sdist_is_whole
     check "the wheel's metadata" "$python" -m twine check --strict "$wheel"
     check "the wheel needs glibc alone" only_glibc "$place/unpacked"
     check "the wheel's program trains the demo on glibc 2.31" on_old_glibc \

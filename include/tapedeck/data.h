@@ -139,6 +139,12 @@ typedef struct td_window {
     int64_t stride; /* 0: 1 */
 } td_window;
 
+/* Images of a folder scaled to one size, bilinear; of what becomes smaller every pixel counts. */
+typedef struct td_resize {
+    int64_t height, width; /* 0: images keep their size, which must be one */
+    bool crop;             /* keep the aspect: what then stands over is cut off on both sides */
+} td_resize;
+
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
@@ -219,7 +225,8 @@ typedef struct td_data_options {
     td_split split;
     int64_t
         folds; /* instead of a share: the examples are cut into so many parts, drawn by split … */
-    int64_t fold; /* … and this one, from 1, is the validation part; 0: 1 */
+    int64_t fold;     /* … and this one, from 1, is the validation part; 0: 1 */
+    td_resize resize; /* folders of images */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)

@@ -76,7 +76,8 @@ class Attention:
     def open_step(self, due: bool) -> None:
         """The first steps that are due find out which modules attend; later ones ask only for what is wanted."""
         known = list(self.signals.values())
-        needed = due and (not known or self.watcher.deck._native.wants_any(known))
+        deck = self.watcher.deck  # by epochs: asking would begin the step, before an end_epoch() that may follow
+        needed = due and (not known or deck._by_epoch or deck._native.wants_any(known))
         if needed != self.listens:
             (_observe.attention.add if needed else _observe.attention.remove)(self.see)
             self.listens = needed

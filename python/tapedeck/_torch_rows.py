@@ -110,7 +110,8 @@ class LossRows:
 
     def open_step(self, due: bool) -> None:
         self.numbers.listen(getattr(self.watcher.deck, "_names_rows", False) and not self.watcher.finished)
-        needed = due and self.signal.wants()
+        # Asking whether a signal is wanted begins the step, and an end_epoch() that follows would come too late.
+        needed = due and (self.watcher.deck._by_epoch or self.signal.wants())
         if needed != self.listens:
             (_observe.backward.add if needed else _observe.backward.remove)(self.see)
             self.listens = needed
@@ -124,7 +125,7 @@ class LossRows:
 
     def see(self, losses: Any) -> None:
         watcher = self.watcher
-        if self.serial != watcher.serial:  # of several passes in a step, the first
+        if self.serial != watcher.serial and self.signal.wants():  # of several passes in a step, the first
             watcher.guard("loss.rows", self._record, losses)
 
     def _record(self, losses: Any) -> None:

@@ -82,6 +82,24 @@ class Settings(Case):
         page = subprocess.run([TAPEDECK, "compare", self.path("a"), self.path("b")], capture_output=True, text=True).stdout
         self.assertIn("experiment.lr: 0.2", page)
 
+    def test_nested_settings_are_compared_and_filtered_by_their_paths(self):
+        for name, width in (("a", 3), ("b", 5)):
+            config = {"lr": 0.1, "net": {"width": width, "rate": 0.1, "deep": {"list": [1, {"x": 2}], "text": 'an "ä"'}}, "text": "{a}"}
+            with tapedeck.Deck(self.path(name), config=config) as deck:
+                deck.log(loss=1.0)
+        page = subprocess.run([TAPEDECK, "compare", self.path("a"), self.path("b")], capture_output=True, text=True).stdout
+        self.assertEqual([line.strip() for line in page.splitlines() if "experiment." in line],
+                         ["a: experiment.net.width: 3", "b: experiment.net.width: 5"])
+
+        def table(*options):
+            return subprocess.run([TAPEDECK, "runs", self.folder, "--csv", *options], capture_output=True, text=True).stdout.splitlines()
+
+        columns = "--columns=name,config.net.width,net.rate,net.deep.list,net.deep.text,text"
+        row = 'b,5,0.1,"[1, {""x"": 2}]","an ""ä""",{a}'
+        for condition in ("net.width > 4", "config.net.width=5"):
+            self.assertEqual(table("--filter", condition, columns)[1:], [row])
+        self.assertEqual(table("--columns=differing")[0], "net.width")
+
     def test_what_raises_leaves_no_folder(self):
         with self.assertRaises(TypeError):
             tapedeck.Deck(self.path(), config=5)

@@ -151,7 +151,7 @@ static facts settings_of(td_run *run) {
     settings s = {.facts = &f};
     (void)td_run_notes(run, "experiment", keep_file, &s, NULL);
     if (!s.file) {
-        (void)td_run_notes(run, "experiment", keep_setting, &s, NULL);
+        (void)td_run_settings(run, keep_setting, &s, NULL);
     }
     sort_facts(&f);
     return f;

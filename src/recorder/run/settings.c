@@ -1,10 +1,13 @@
-/* The settings of a run, one by one: the notes of its experiment, and the lines of the experiment's file, which the
- * program writes in a canonical form: blocks by indentation, short maps and lists in braces. What is not of that form
- * is kept as text under the path that leads to it. */
+/* The settings of a run, one by one: the notes of its experiment, of which Python writes nested ones as objects of JSON,
+ * or the lines of the experiment's file, which the program writes in a canonical form: blocks by indentation, short maps
+ * and lists in braces. What is not of that form is kept as text under the path that leads to it. */
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "run/run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PATH = 512, MAX_VALUE = 512, DEEPEST = 32 };
@@ -155,11 +158,45 @@ static void keep_file(void *user, const char *key, const char *value) {
     }
 }
 
+/* ---- Notes ---------------------------------------------------------------------------------- */
+
+/* Reports the members of an object by their paths; all else, lists too, as one text. */
+static void walk_json(walk *w, const json_t *value, int depth) {
+    if (json_is_object(value) && json_object_size(value) && depth < DEEPEST) {
+        for (void *i = json_object_iter((json_t *)value); i;
+             i = json_object_iter_next((json_t *)value, i)) {
+            const char *name = json_object_iter_key(i);
+            size_t before = push_name(w, name, name + strlen(name));
+            walk_json(w, json_object_iter_value(i), depth + 1);
+            w->path[before] = 0;
+        }
+        return;
+    }
+    char number[TD__NUMBER_ROOM];
+    char *text = NULL;
+    if (json_is_real(value)) {
+        number[td__format_double(number, json_real_value(value))] = 0;
+    } else if (!json_is_string(value)) {
+        text = json_dumps(value, JSON_ENCODE_ANY);
+    }
+    const char *shown = json_is_real(value) ? number : text ? text : json_string_value(value);
+    w->each(w->user, w->path, shown ? shown : "");
+    free(text); // NOLINT: jansson's own
+}
+
 static void keep_note(void *user, const char *key, const char *value) {
-    const walk *w = user;
-    if (strcmp(key, "yaml") != 0) {
+    walk *w = user;
+    size_t length = strlen(value);
+    json_t *object =
+        *value == '{' ? td__json_read(key, value, length, td__json_budget(length), NULL) : NULL;
+    if (json_is_object(object) && json_object_size(object)) {
+        (void)push_name(w, key, key + strlen(key));
+        walk_json(w, object, 0);
+        w->path[0] = 0;
+    } else if (strcmp(key, "yaml") != 0) {
         w->each(w->user, key, value);
     }
+    json_decref(object);
 }
 
 td_status td_run_settings(td_run *run, td_note_function *each, void *user, td_error *error) {

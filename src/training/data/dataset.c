@@ -160,6 +160,13 @@ static td_status check_options(const td_data_options *o, td_error *error) {
                             "negative",
                             LONGEST);
     }
+    enum { LARGEST_IMAGE = 32768 };
+    if (o->resize.height < 0 || o->resize.width < 0 || o->resize.height > LARGEST_IMAGE ||
+        o->resize.width > LARGEST_IMAGE || !o->resize.height != !o->resize.width ||
+        (o->resize.crop && !o->resize.height)) {
+        return td_error_set(error, TD_RANGE, "`resize` needs a height and a width from 1 to %d",
+                            LARGEST_IMAGE);
+    }
     if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
         return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
     }
@@ -220,6 +227,15 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
                             "`input` %s has %lld elements, but an example in %s has %lld, %s",
                             wanted, (long long)count, path, (long long)input->count,
                             td_shape_text(&input->shape, found));
+    }
+    const td_resize *resize = &options->resize;
+    if (resize->height &&
+        (dataset->info.input.rank != 3 || dataset->info.input.dims[0] != resize->height ||
+         dataset->info.input.dims[1] != resize->width)) {
+        return td_error_set(
+            error, TD_BAD_SHAPE,
+            "`resize` scales the images of a folder to [%lld, %lld]; an example in %s is %s",
+            (long long)resize->height, (long long)resize->width, path, wanted);
     }
     if (options->input_as_is && options->input.rank) {
         status = check_as_is(&input->shape, &dataset->info.input, path, error);

@@ -1,12 +1,13 @@
 /* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
  * in it an example; without sub-folders, its own images are examples without labels. All images
- * have one size. They are kept as bytes, in memory or in a file of the cache folder
+ * have one size, or are scaled to one. They are kept as bytes, in memory or in a file of the cache folder
  * when they are many, and become floats a batch at a time. Large folders are decoded while they are
  * in use already. */
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/cache.h"
 #include "data/image.h"
+#include "data/resize.h"
 #include "data/table.h"
 
 #include <dirent.h>
@@ -241,11 +242,15 @@ static td_status report_alpha(const folder *f, td__table *table, td__image_size 
     return remark(table, text, error);
 }
 
-/* The size that all images must have: what the options ask for in channels, else the first's
+/* The size that all images must have or get: what the options ask for in channels, else the first's
  * without transparency. */
 static td_status choose_size(const folder *f, td__table *table, const td_data_options *options,
                              td__image_size *size, td_error *error) {
     td_status status = read_image_size(f->images.items[0], size, error);
+    if (options->resize.height) {
+        size->height = options->resize.height;
+        size->width = options->resize.width;
+    }
     if (status || options->input.rank != 3) {
         return status ? status : report_alpha(f, table, size, error);
     }
@@ -260,10 +265,13 @@ static td_status choose_size(const folder *f, td__table *table, const td_data_op
     return TD_OK;
 }
 
-/* An image is decoded in memory, wherever it is kept afterwards. */
+/* An image is decoded, and scaled, in memory, wherever it is kept afterwards. */
 static td_status check_room(const td__bytes *bytes, const char *path, const td__image_size *size,
-                            int64_t memory, td_error *error) {
+                            const td_resize *resize, int64_t memory, td_error *error) {
     int64_t needed = size->height * size->width * size->channels + td__image_room(bytes, size);
+    if (resize->height) {
+        needed += resize->height * resize->width * size->channels + td__resize_room(resize, size);
+    }
     return needed <= memory
                ? TD_OK
                : td_error_set(error, TD_RANGE,
@@ -280,6 +288,7 @@ typedef struct decoder {
     size_t longest;     /* bytes of a path, folder and file */
     td__image_size size;
     bool channels_chosen;
+    td_resize resize;
     int64_t memory;
     int file; /* where they go; -1: memory */
 } decoder;
@@ -287,10 +296,10 @@ typedef struct decoder {
 static td_status check_size(const decoder *d, const char *path, const td__image_size *found,
                             td_error *error) {
     const td__image_size *size = &d->size;
-    if (found->height != size->height || found->width != size->width) {
+    if (!d->resize.height && (found->height != size->height || found->width != size->width)) {
         return td_error_set(error, TD_BAD_SHAPE,
                             "%s has %lld x %lld pixels, but %s/%s has %lld x %lld; all images must "
-                            "have one size",
+                            "have one size, or `resize: [HEIGHT, WIDTH]` scales them to one",
                             path, (long long)found->width, (long long)found->height, d->folder,
                             d->files[0], (long long)size->width, (long long)size->height);
     }
@@ -312,6 +321,22 @@ static td_status check_size(const decoder *d, const char *path, const td__image_
     return TD_OK;
 }
 
+/* The image as it is kept; found is the size it has. */
+static td_status unpack(const decoder *d, const char *path, const td__bytes *bytes,
+                        td__image_size found, uint8_t *pixels, td_error *error) {
+    found.channels = d->size.channels;
+    td_status status = check_room(bytes, path, &found, &d->resize, d->memory, error);
+    if (status || !d->resize.height) {
+        return status ? status : td__image_decode(bytes, path, &found, pixels, error);
+    }
+    uint8_t *whole = td__calloc((size_t)(found.height * found.width), (size_t)found.channels);
+    status = whole ? td__image_decode(bytes, path, &found, whole, error)
+                   : td_error_set(error, TD_MEMORY, "%s: no memory", path);
+    status = status ? status : td__resize(&d->resize, &found, whole, pixels, error);
+    td__free(whole);
+    return status;
+}
+
 static td_status decode(void *user, int maker, int64_t image, uint8_t *pixels, td_error *error) {
     (void)maker;
     const decoder *d = user;
@@ -325,8 +350,7 @@ static td_status decode(void *user, int maker, int64_t image, uint8_t *pixels, t
     td_status status = td__bytes_map(&bytes, path, error);
     status = status ? status : td__image_describe(&bytes, path, &found, error);
     status = status ? status : check_size(d, path, &found, error);
-    status = status ? status : check_room(&bytes, path, &d->size, d->memory, error);
-    status = status ? status : td__image_decode(&bytes, path, &d->size, pixels, error);
+    status = status ? status : unpack(d, path, &bytes, found, pixels, error);
     td__bytes_release(&bytes);
     td__free(path);
     return status;
@@ -356,6 +380,7 @@ static td_status make_decoder(decoder **made, const td__table *table, const td__
                    .files = table->files,
                    .size = *size,
                    .channels_chosen = request->options->input.rank == 3,
+                   .resize = request->options->resize,
                    .memory = request->options->memory,
                    .file = -1};
     for (int64_t i = 0; i < table->rows; i++) {
@@ -459,7 +484,7 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     status = status ? status : report_other_files(&f, table, request->path, error);
     status = status ? status : choose_size(&f, table, request->options, &size, error);
     status = status ? status
-                    : check_room(&(td__bytes){0}, f.images.items[0], &size,
+                    : check_room(&(td__bytes){0}, f.images.items[0], &size, &(td_resize){0},
                                  request->options->memory, error);
     if (!status && f.classes.count) {
         table->bytes[1] =

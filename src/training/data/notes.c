@@ -89,12 +89,21 @@ static bool put_window(json_t *object, const td_window *window) {
                                                             (json_int_t)window->stride)) == 0;
 }
 
+/* [height, width, 1 where they are cropped] */
+static bool put_resize(json_t *object, const td_resize *resize) {
+    return !resize->height ||
+           json_object_set_new(object, "resize",
+                               json_pack("[I, I, i]", (json_int_t)resize->height,
+                                         (json_int_t)resize->width, (int)resize->crop)) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
     json_t *scale = json_real(options->scale != 0 ? options->scale : 1);
     return json_object_set_new(object, "scale", scale) == 0 &&
-           put_window(object, &options->window) && put_texts(object, "inputs", info->inputs) &&
+           put_window(object, &options->window) && put_resize(object, &options->resize) &&
+           put_texts(object, "inputs", info->inputs) &&
            put_texts(object, "label", options->label) &&
            put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
            put_texts(object, "classes", classes) &&
@@ -187,6 +196,17 @@ static bool read_window(td__data_notes *notes, const json_t *list) {
     return !list || (list_size(list) == 3 && notes->window.length > 0);
 }
 
+static bool read_resize(td__data_notes *notes, const json_t *list) {
+    td_resize *resize = &notes->resize;
+    if (!list) {
+        return true;
+    }
+    resize->height = json_integer_value(json_array_get(list, 0));
+    resize->width = json_integer_value(json_array_get(list, 1));
+    resize->crop = json_integer_value(json_array_get(list, 2)) != 0;
+    return list_size(list) == 3 && resize->height > 0 && resize->width > 0;
+}
+
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
 
 /* How many texts, and pieces, the lists of pieces have. */
@@ -238,7 +258,8 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
            read_scale(object, "label_mean", "label_deviation", &notes->label_mean,
                       &notes->label_deviation, &notes->label_normal_count);
     good = good && read_window(notes, json_object_get(object, "window")) &&
-           read_missing(notes, object) && read_pieces(notes, object, &next);
+           read_resize(notes, json_object_get(object, "resize")) && read_missing(notes, object) &&
+           read_pieces(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -276,6 +297,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->label_deviation = notes->label_deviation;
     options->label_normal_count = notes->label_normal_count;
     options->window = notes->window;
+    options->resize = notes->resize;
     options->input_pieces = notes->input_pieces;
     options->label_pieces = notes->label_pieces;
 }

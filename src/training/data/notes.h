@@ -21,6 +21,7 @@ typedef struct td__data_notes {
     float *label_mean, *label_deviation;
     int64_t label_normal_count;
     td_window window;
+    td_resize resize;
     td_pieces input_pieces, label_pieces; /* columns or arrays; of what were files, their names */
     const char **texts;                   /* owns the lists */
     td_piece *pieces;                     /* the same */

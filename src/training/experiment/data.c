@@ -376,6 +376,36 @@ static void read_window(td__checker *checker, td__yaml_node *node, void *member)
     }
 }
 
+/* [HEIGHT, WIDTH], or {size: [HEIGHT, WIDTH], crop: true}. */
+static void read_resize(td__checker *checker, td__yaml_node *node, void *member) {
+    typedef struct resize_settings {
+        td_shape size;
+        bool crop;
+    } resize_settings;
+    static const td__key keys[] = {
+        TD__KEY(SHAPE, resize_settings, size, "size", NULL, .minimum = 1, .maximum = 32768),
+        TD__KEY(BOOL, resize_settings, crop, "crop", "false"),
+    };
+    resize_settings settings = {0};
+    if (node->kind == TD__YAML_MAP) {
+        td__check_map(checker, node, keys, TD__COUNT(keys), &settings);
+    } else {
+        td_value value;
+        td_error reason = {0};
+        if (!td__check_value(checker, node, &value)) {
+            return;
+        }
+        if (td__field_set(&keys[0].field, &settings, &value, &reason)) {
+            td__problem(checker, node, "%s", reason.text);
+            return;
+        }
+    }
+    if (settings.size.rank != 2) {
+        td__problem(checker, node, "expected [HEIGHT, WIDTH]");
+    }
+    *(td_resize *)member = (td_resize){settings.size.dims[0], settings.size.dims[1], settings.crop};
+}
+
 static const char *const layout_words[] = {"as_is", "channels_last", "channels_first"};
 static const td__words layouts = {"layout", layout_words, TD__COUNT(layout_words), NULL, NULL};
 static const char *const label_words[] = {"auto", "class", "values", "one_hot", "none"};
@@ -407,6 +437,7 @@ static const td__key data_keys[] = {
     KEY(NOT, in_order, "shuffle", "true"),
     KEY(BYTES, memory, "memory", NULL),
     {.field = {.key = "window", AT(window)}, .read = read_window},
+    {.field = {.key = "resize", AT(resize)}, .read = read_resize},
     {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };
 
