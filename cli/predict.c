@@ -1,5 +1,6 @@
 /* tapedeck predict: a saved model over new data. */
 #include "command.h"
+#include "json.h"
 #include "options.h"
 #include "progress.h"
 #include "terminal.h"
@@ -27,7 +28,8 @@ static const char help[] =
     "  predictions.csv   label,class_0,class_1,…; no label column when the data has no labels. "
     "Of\n"
     "                    images also their file; last, where outputs are scores of classes, the\n"
-    "                    class predicted, by name where classes have names\n"
+    "                    class predicted, by name where classes have names. value_0,… where the\n"
+    "                    model was trained for values (mse, mae, huber, …)\n"
     "  outputs.npy       one array (examples, …)\n"
     "  pictures/         a folder (its name ends in '/'): each output as a PNG image, 000000.png, "
     "…,\n"
@@ -64,6 +66,7 @@ static const char help[] =
     "  --to SINKS        into these: csv, npy, tensorboard, sqlite, png, print, separated by "
     "commas\n"
     "  --out DIR         the folder of that recording (runs/predict)\n"
+    "  --json            what was done as JSON instead: examples, accuracy, files, run\n"
     "  --quiet           say nothing when all goes well\n"
     "\n"
     "Data passes through in batches: CSV, NPY and IDX files and folders of images may be larger "
@@ -81,12 +84,16 @@ static const char help[] =
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static void print_result(const td_prediction *result, const td_predict_options *options) {
+static bool writes_to_stdout(const td_predict_options *options) {
     bool piped = options->to && !strcmp(options->to, "-");
     for (size_t i = 0; i < options->also_to.count; i++) {
         piped = piped || !strcmp(options->also_to.items[i], "-");
     }
-    FILE *stream = piped ? stderr : stdout;
+    return piped;
+}
+
+static void print_result(const td_prediction *result, const td_predict_options *options) {
+    FILE *stream = writes_to_stdout(options) ? stderr : stdout;
     (void)fprintf(stream, "%lld example%s", (long long)result->examples, plural(result->examples));
     if (!isnan(result->accuracy)) {
         (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
@@ -100,14 +107,35 @@ static void print_result(const td_prediction *result, const td_predict_options *
     (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
 
+/* {"examples": 1797, "accuracy": 0.99, "outputs": ["predictions.csv"], "run": null} */
+static void print_json(const td_prediction *result, const td_predict_options *options) {
+    printf("{\"examples\": %lld, \"accuracy\": ", (long long)result->examples);
+    print_json_number(result->accuracy);
+    printf(", \"outputs\": [");
+    if (options->to) {
+        print_json_text(options->to);
+    }
+    for (size_t i = 0; i < options->also_to.count; i++) {
+        printf(", ");
+        print_json_text(options->also_to.items[i]);
+    }
+    printf("], \"run\": ");
+    if (*result->folder) {
+        print_json_text(result->folder);
+    } else {
+        printf("null");
+    }
+    printf("}\n");
+}
+
 static void print_remark(void *user, const char *text) {
     (void)user;
     note(text);
 }
 
-static int predict_all(const char *model, const char *data, td_predict_options *predict,
-                       bool quiet) {
-    progress bar = progress_begin(quiet);
+static int predict_all(const char *model, const char *data, td_predict_options *predict, bool quiet,
+                       bool json) {
+    progress bar = progress_begin(quiet || json);
     FILE *stream = bar.live ? terminal_stream() : NULL;
     predict->progress = show_progress;
     predict->remark = quiet ? NULL : print_remark;
@@ -123,7 +151,9 @@ static int predict_all(const char *model, const char *data, td_predict_options *
     if (status) {
         return fail(status_of(status), "%s", error.text);
     }
-    if (!quiet) {
+    if (json) {
+        print_json(&result, predict);
+    } else if (!quiet) {
         print_result(&result, predict);
     }
     return EXIT_GOOD;
@@ -193,7 +223,7 @@ static int check_outputs(const char **to, size_t count, char **arguments,
 }
 
 static int run_predict(int count, char **arguments) {
-    bool quiet = false, force = false;
+    bool quiet = false, force = false, json = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *header = NULL,
                *to[MAX_VALUES];
     const char *inputs[MAX_VALUES], *outputs[MAX_VALUES], *labels[MAX_VALUES];
@@ -215,6 +245,7 @@ static int run_predict(int count, char **arguments) {
         {.name = "record", .text = &predict.record},
         {.name = "form", .text = &predict.form},
         {.name = "out", .text = &predict.out},
+        {.name = "json", .flag = &json},
         {.name = "quiet", .flag = &quiet},
     };
     if (!parse_options(&command_predict, options, sizeof options / sizeof *options, &count,
@@ -249,12 +280,12 @@ static int run_predict(int count, char **arguments) {
         predict.output_label_count = label_count;
     }
     if (output_count) {
-        bool alone = count == 1 && !predict.to && !predict.record && output_count;
+        bool alone = count == 1 && !predict.to && !predict.record && !json;
         return alone
                    ? predict_named(arguments[0], input_count, inputs, output_count, outputs,
                                    predict.memory, force)
                    : misuse(&command_predict, "--input and --output go with MODEL alone: no DATA, "
-                                              "no --to, no --record");
+                                              "no --to, no --record, no --json");
     }
     if (input_count) {
         int wrong = split_pairs(&command_predict, "input", input_count, inputs, input_files);
@@ -283,11 +314,14 @@ static int run_predict(int count, char **arguments) {
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");
     }
+    if (json && writes_to_stdout(&predict)) {
+        return misuse(&command_predict, "--json and --to - both write to standard output");
+    }
     int refused = check_outputs(to, files, arguments, &predict, force);
     if (refused) {
         return refused;
     }
-    return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet);
+    return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet, json);
 }
 
 const command command_predict = {

@@ -105,7 +105,7 @@ typedef struct td_signal_info {
     size_t unit_count;
     int32_t rank; /* of the process that recorded it, from 0 */
     /* Predictions: rows are scores of several classes, one each, or one that says the second of two
-     * classes above the threshold. 0: they are values. */
+     * classes above the threshold. 0: not known, or they are values. */
     int64_t classes;
     double threshold;
     /* As a picture it is […, channels, height, width], as PyTorch's tensors are; otherwise […, height,
@@ -119,6 +119,8 @@ typedef struct td_signal_info {
      * of a sum: never merged). With several mesh dimensions a word for each:
      * "dp=batch,tp=shard:1". "" or NULL: batch where it is batched, otherwise replicated. */
     const char *placement;
+    /* Predictions are values of a regression: in tables their columns are value_0, value_1, …, not class_0, … */
+    bool values;
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };

@@ -91,7 +91,15 @@ class Names(Case):
         self.assertTrue({row["predicted"] for row in rows} <= {"0", "1", "2"})
         self.write("animals.csv", "a,b,kind\n" + "".join(f"{i},{i},{i / 2}\n" for i in range(9)))
         self.train(TEXT.format(loss="mse", units=1, more="").replace("from_logits: true, ", ""))
-        self.assertNotIn("predicted", self.rows("runs", "animals-2", "predictions.csv")[0])
+        recorded = list(self.rows("runs", "animals-2", "predictions.csv")[0])
+        self.assertEqual(recorded[-2:], ["label", "value_0"])
+        self.run_program("predict", "runs/animals-2", "animals.csv", "--to", "out.csv")
+        self.assertEqual(list(self.rows("out.csv")[0]), ["label", "value_0"])
+        self.run_program("predict", "runs/animals-2", "animals.csv", "--to", "out.csv")  # its own, replaced
+        # Several yes or no answers at once are classes, though none of them is predicted alone.
+        self.write("animals.csv", "a,b,kind,tame\n" + "".join(f"{i},{i},{i % 2},{i % 3 % 2}\n" for i in range(9)))
+        self.train(TEXT.format(loss="binary_crossentropy", units=2, more=""), "--set", "data.label=[kind, tame]")
+        self.assertEqual(list(self.rows("runs", "animals-3", "predictions.csv")[0])[-2:], ["class_0", "class_1"])
 
     def test_images_have_the_names_of_folders_and_files(self):
         for kind, grey in (("dark", 20), ("light", 230)):

@@ -24,7 +24,7 @@ class Cells(Case):
         done = self.run_program("predict", "runs/cells", data, "--to", "out.csv", status=status)
         if status:
             return done.stderr
-        return [row["class_0"] for row in csv.DictReader(io.StringIO(self.read("out.csv")))]
+        return [row["value_0"] for row in csv.DictReader(io.StringIO(self.read("out.csv")))]
 
     def test_what_is_wrong_is_listed_before_training(self):
         self.write("train.csv", TABLE)

@@ -42,7 +42,7 @@ class Names(Case):
         if status:
             return done.stderr
         rows = list(csv.DictReader(io.StringIO(self.read("out.csv"))))
-        return [row["class_0"] for row in rows], done.stderr
+        return [row["value_0"] for row in rows], done.stderr
 
     def test_another_order_gives_the_same_numbers_and_is_said(self):
         self.run_plane()

@@ -93,6 +93,11 @@ class Json(Case):
         self.write("data.csv", "x1,x2,label\n" + "".join(f"0.{i},0.{9 - i},{i % 2}\n" for i in range(1, 9)))
         self.check("evaluate", "evaluate", "runs/small", "data.csv", "--label", "label")
         self.check("gradients", "gradients", "runs/small", "data.csv", "--label", "label", lines=True)
+        self.check("predict", "predict", "runs/small", "data.csv", "--label", "label", "--to", "out.csv", "--to", "out.npy", "--record", "input")
+        found = json.loads(self.run_program("predict", "runs/small", "data.csv", "--label", "label", "--to", "out.csv", "--json").stdout)
+        self.assertEqual((found["outputs"], found["run"]), (["out.csv"], None))
+        said = self.run_program("predict", "runs/small", "data.csv", "--label", "label", "--to", "-", "--json", status=2)
+        self.assertEqual((said.stdout, "both write to standard output" in said.stderr), ("", True))
         for kind in ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations"):
             self.check("catalog", "list", kind)
         self.check("lists", "list")

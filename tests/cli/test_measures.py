@@ -27,7 +27,7 @@ class Measures(Case):
             r2 = self.json_lines(done.stdout)[0]["r2"]
             self.run_program("predict", "runs/line", "d.csv", "--to", "p.csv", "--quiet")
             table = pandas.read_csv(self.path("p.csv"))
-            residual = ((table.label - table.class_0) ** 2).sum()
+            residual = ((table.label - table.value_0) ** 2).sum()
             total = ((table.label - table.label.mean()) ** 2).sum()
             self.assertAlmostEqual(r2, 1 - residual / total, places=4)
 

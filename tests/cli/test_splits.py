@@ -87,9 +87,9 @@ class Windows(Case):
         kernel, bias = (weights[next(key for key in weights if key.endswith(part))] for part in ("kernel", "bias"))
         training = inputs[:len(labels) - round(0.2 * len(labels))]
         scaled = ((inputs - training.mean((0, 1))) / training.std((0, 1))).reshape(len(inputs), -1)
-        numpy.testing.assert_allclose(predictions["class_0"], (scaled @ kernel + bias)[:, 0], rtol=1e-4, atol=1e-5)
+        numpy.testing.assert_allclose(predictions["value_0"], (scaled @ kernel + bias)[:, 0], rtol=1e-4, atol=1e-5)
         result = json.loads(self.run_program("evaluate", "runs/series", "series.csv", "--json").stdout)
-        error = (predictions["class_0"] - predictions["label"]).abs().mean()
+        error = (predictions["value_0"] - predictions["label"]).abs().mean()
         self.assertAlmostEqual(result["outputs"][0]["metrics"]["mae"], error, 5)
 
     def test_mistakes(self):

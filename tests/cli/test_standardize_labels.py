@@ -40,8 +40,8 @@ class Prices(Case):
         for path in (("out.csv",), ("runs", "prices", "predictions.csv")):
             for row, (_, price, tax) in zip(self.rows(*path), PRICES):
                 self.assertEqual((float(row["label_0"]), float(row["label_1"])), (price, tax))
-                self.assertAlmostEqual(float(row["class_0"]), price, delta=30)
-                self.assertAlmostEqual(float(row["class_1"]), tax, delta=0.1)
+                self.assertAlmostEqual(float(row["value_0"]), price, delta=30)
+                self.assertAlmostEqual(float(row["value_1"]), tax, delta=0.1)
         last = float(self.rows("runs", "prices", "metrics.csv")[-1]["loss"])
         said = self.run_program("gradients", "runs/prices", "prices.csv", "--json").stdout
         self.assertLess(json.loads(said.splitlines()[0])["value"], 10 * last + 1e-3)

@@ -60,9 +60,9 @@ class Project(unittest.TestCase):
         self.run_program("predict", "runs/weather", "weather.csv", "--to", "p.csv")
         predictions = pandas.read_csv(self.path("p.csv"))
         numpy.testing.assert_allclose(predictions["label"], labels[14:], rtol=1e-5)
-        self.assertAlmostEqual(found["outputs"][0]["metrics"]["mae"], (predictions["class_0"] - labels[14:]).abs().mean(), 4)
+        self.assertAlmostEqual(found["outputs"][0]["metrics"]["mae"], (predictions["value_0"] - labels[14:]).abs().mean(), 4)
         own = model.predict(windows, verbose=0)[:, 0] * labels[14:][:count].std() + labels[14:][:count].mean()
-        self.assertLess(numpy.abs(own - predictions["class_0"]).max(), 0.1)
+        self.assertLess(numpy.abs(own - predictions["value_0"]).max(), 0.1)
 
 
 if __name__ == "__main__":

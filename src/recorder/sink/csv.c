@@ -78,7 +78,7 @@ static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
                    kind != TD_SIGNAL_DERIVED;
     bool named = kind == TD_SIGNAL_PARAMETER && record->info && *record->info->parameter;
     snprintf(prefix, PREFIX_SIZE, "%s",
-             kind == TD_SIGNAL_PREDICTION ? "class"
+             kind == TD_SIGNAL_PREDICTION ? record->info && record->info->values ? "value" : "class"
              : by_kind                    ? td_signal_kind_name(kind)
              : named                      ? record->info->parameter
                                           : last);

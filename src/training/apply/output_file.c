@@ -56,7 +56,7 @@ static bool ends_in_word(const char *cell, size_t length, const char *word) {
            (length == size || cell[length - size - 1] == '_');
 }
 
-/* A column of predictions: label, class_0, class_NAME, file, predicted, OUTPUT_label, OUTPUT_0, … */
+/* A column of predictions: label, class_0, class_NAME, value_0, file, predicted, OUTPUT_label, OUTPUT_0, … */
 static bool is_column(const char *cell, size_t length) {
     return ends_in_number(cell, length) || ends_in_word(cell, length, "label") ||
            ends_in_word(cell, length, "predicted") || (length == 4 && !memcmp(cell, "file", 4)) ||

@@ -145,6 +145,8 @@ static td_status list_signals(predictor *p, td_error *error) {
         p->signals.scores.units = p->named ? facts->classes : notes->data.classes.items;
         p->signals.scores.unit_count = p->named ? facts->class_count : notes->data.classes.count;
     }
+    bool named = p->signals.scores.units && p->objective.target == TD__TARGET_LABEL;
+    p->signals.scores.values = notes->has_loss && !named && p->signals.scores.values;
     return TD_OK;
 }
 

@@ -65,13 +65,14 @@ static void column(td__predict_output *output, const td__predicted_output *predi
     output->began = true;
 }
 
-/* class_0, or class_NAME where the columns have names; OUTPUT_0 of several outputs. */
+/* class_0, or class_NAME where the columns have names; value_0 of a regression; OUTPUT_0 of several outputs. */
 static void class_column(td__predict_output *output, const td__predicted_output *predicted,
                          int64_t i) {
     const char *name = output->about.named ? td__class_name(&predicted->scores, (double)i) : NULL;
     char text[256];
     (void)snprintf(text, sizeof text, "class_%.200s", name ? name : "");
-    column(output, predicted, name ? text : predicted->name ? "" : "class", name ? -1 : i);
+    const char *word = predicted->name ? "" : predicted->scores.values ? "value" : "class";
+    column(output, predicted, name ? text : word, name ? -1 : i);
 }
 
 /* label,class_0,…[,predicted], of each output; [,file] */

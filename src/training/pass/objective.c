@@ -35,6 +35,16 @@ int64_t td__scored_classes(const td__objective *objective, const td_shape *outpu
     return categorical && width > 1 ? width : 0;
 }
 
+bool td__predicts_values(const td__objective *objective) {
+    static const bool of_values[TD_LOSS_COUNT] = {
+        [TD_LOSS_MSE] = true,     [TD_LOSS_MAE] = true,
+        [TD_LOSS_HUBER] = true,   [TD_LOSS_LOG_COSH] = true,
+        [TD_LOSS_MAPE] = true,    [TD_LOSS_MSLE] = true,
+        [TD_LOSS_POISSON] = true, [TD_LOSS_COSINE_SIMILARITY] = true,
+    };
+    return objective->target == TD__TARGET_INPUT || of_values[objective->loss];
+}
+
 td_link td__link_of(const td__objective *objective) {
     td_loss loss = objective->loss;
     bool binary = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY;

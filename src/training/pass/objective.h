@@ -42,6 +42,8 @@ const td_layer_info *td__output_layer(const td_model *model, size_t output);
  * output means the second of two; 0 when it scores none. */
 int64_t td__scored_classes(const td__objective *objective, const td_shape *output,
                            double *threshold);
+/* Whether what a model trained for this puts out are values, not scores of classes. */
+bool td__predicts_values(const td__objective *objective);
 /* Sets how large each input of a model of several inputs is in the data, where those are there by name. */
 void td__describe_inputs(td_model *model, const td_data_info *info);
 /* The shape of one example; rank 0 unless all of it is known. */

@@ -117,6 +117,8 @@ bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model
                                .units = info->class_names,
                                .unit_count = info->class_names ? (size_t)info->classes : 0};
     scores->classes = td__scored_classes(objective, &last->output, &scores->threshold);
+    scores->values =
+        td__predicts_values(objective) && (objective->target == TD__TARGET_INPUT || !scores->units);
     bool good = add_batch(signals, info);
     for (size_t i = 0; good && i < td_model_layer_count(model); i++) {
         good = add_layer_signals(signals, i, backward);
