@@ -27,7 +27,7 @@ def rule_names():
 def is_of_loops(rule):
     with open(os.path.join(ROOT, "src", "training", "diagnose", "rules", rule + ".c"), encoding="utf-8") as file:
         text = file.read()
-    return '"diagnose/loop.h"' in text and "TD__NEEDS_EXPERIMENT" not in text
+    return '"diagnose/loop.h"' in text and bool(re.search("TD__NEEDS_(LOOP|HEAD)", text)) and "TD__NEEDS_EXPERIMENT" not in text
 
 
 def explained(program, rule):
@@ -95,7 +95,7 @@ def case_pictures(program):
             block = finding_of(program, run, lambda block: block[0] in "✗?")
             plot = next((line.strip() for line in block.splitlines() if re.match(r"    \S+ [▁-█ ]{8,} ", line)), "")
             for finding in found[:1]:
-                if finding["confidence"] != "maybe":
+                if finding["confidence"] != "maybe" or finding["cause"] == os.path.basename(run):
                     causes.setdefault(finding["cause"], block)
                 shown = finding["evidence"][len(finding["evidence"]) - len(finding["symptoms"]):]
                 for symptom, evidence in zip(finding["symptoms"], shown):

@@ -167,7 +167,7 @@ static void apply_rules(td__case *c, const char *only, const char *ignore) {
             c->rule = rule;
             rule->find(c);
             c->diagnosis->rule_count += counts && able;
-            c->diagnosis->skipped_count += counts && !able;
+            c->diagnosis->skipped_count += counts && !able && !td__rule_is_on_request(rule);
         }
     }
 }

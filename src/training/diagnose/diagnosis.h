@@ -38,6 +38,10 @@ uint32_t td__link_symptoms(const char *cause, size_t *at);
 uint32_t td__needs_available(td__case *c);
 /* Whether the rule, or td__link in its place, has what it reads. */
 bool td__rule_can_look(const td__case *c, const td__rule *rule);
+/* Whether it reads nothing but signals that a track has to ask for. */
+bool td__rule_is_on_request(const td__rule *rule);
+/* Whether there is what the rule precision_lost reads. */
+bool td__precision_recorded(td__case *c);
 /* Notes which rules could not look, what they lack, and how to record it. */
 void td__note_skipped(td__case *c, const char *only, const char *ignore);
 /* Whether the rule is among the names and globs that are asked for. */

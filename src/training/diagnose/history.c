@@ -111,6 +111,17 @@ const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, 
     return NULL;
 }
 
+const td_run_signal *td__next_derived(td__history *history, const char *word, size_t *at) {
+    const td_run_signal *signal;
+    while ((signal = td__next_signal(history, TD_SIGNAL_DERIVED, at))) {
+        const char *last = strrchr(signal->name, '.');
+        if (last && !strcmp(last + 1, word)) {
+            return signal;
+        }
+    }
+    return NULL;
+}
+
 static size_t index_at(const td__series *series, double share) {
     size_t index = (size_t)(share * (double)series->count);
     return index < series->count ? index : series->count;

@@ -35,6 +35,9 @@ const td__series *td__validation_loss_of(td__history *history);
 /* The next signal of this kind after number *at, which moves on; NULL: no more. Begin with 0. */
 const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at);
 
+/* Likewise the next derived signal with this last word: "attention.entropy" has "entropy". */
+const td_run_signal *td__next_derived(td__history *history, const char *word, size_t *at);
+
 /* Means over the finite points from share a to share b of the series; NaN when there are none. */
 double td__series_mean(const td__series *series, double a, double b);
 /* The first and last finite value; NaN when there is none. */

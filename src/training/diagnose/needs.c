@@ -33,6 +33,28 @@ static bool has_statistics(td__case *c, td_signal_kind kind) {
     return false;
 }
 
+static bool has_attention(td__case *c, const char *word) {
+    const td_run_signal *signal;
+    for (size_t at = 0; (signal = td__next_derived(c->history, word, &at));) {
+        if (td__series_of(c->history, signal->name, "mean")->count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_rows(td__case *c) {
+    const td_run_signal *rows = td_run_signal_find(c->history->run, "loss.rows");
+    return rows && rows->forms & TD_ROWS;
+}
+
+static uint32_t on_request(td__case *c) {
+    uint32_t available = has_attention(c, "entropy") ? TD__NEEDS_ENTROPY : 0;
+    available |= has_attention(c, "max_logit") ? TD__NEEDS_LOGITS : 0;
+    available |= td__precision_recorded(c) ? TD__NEEDS_PRECISION : 0;
+    return available | (has_rows(c) ? TD__NEEDS_ROWS : 0);
+}
+
 uint32_t td__needs_available(td__case *c) {
     /* Our own training loop is none of those that can be wrong. */
     uint32_t available = c->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP | TD__NEEDS_HEAD : 0;
@@ -47,7 +69,11 @@ uint32_t td__needs_available(td__case *c) {
     }
     available |= td__loss_of(c->history)->count ? TD__NEEDS_LOSS : 0;
     available |= td__validation_loss_of(c->history)->count ? TD__NEEDS_VALIDATION_LOSS : 0;
-    return available;
+    return available | on_request(c);
+}
+
+bool td__rule_is_on_request(const td__rule *rule) {
+    return !(rule->needs & ~(uint32_t)TD__NEEDS_ON_REQUEST);
 }
 
 /* Whether each of the symptoms could be seen. */
@@ -172,7 +198,7 @@ void td__note_skipped(td__case *c, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
         if (!td__rule_is_wanted(rule, only, ignore) || td__rule_can_look(c, rule) ||
-            (rule->one_output && several)) {
+            (rule->one_output && several) || td__rule_is_on_request(rule)) {
             continue;
         }
         size_t k = 0;

@@ -36,7 +36,9 @@
     X(SHRINKING_WEIGHTS, "shrinking_weights")                                                      \
     X(HUGE_LOSS, "huge_loss")                                                                      \
     X(HUGE_ACTIVATIONS, "huge_activations")                                                        \
-    X(LOSS_FLOOR, "loss_floor")
+    X(LOSS_FLOOR, "loss_floor")                                                                    \
+    X(ATTENTION_COLLAPSE, "attention_collapse")                                                    \
+    X(ATTENTION_LOGITS, "attention_logits")
 
 enum td__symptom_index {
 #define TD__SYMPTOM_INDEX(name, word) TD__INDEX_##name,
@@ -68,6 +70,14 @@ enum td__need {
     TD__NEEDS_EXPERIMENT = 1 << 7, /* the experiment, its data and its untrained model */
     TD__NEEDS_REPEAT = 1 << 8,     /* … and the run repeated */
     TD__NEEDS_HEAD = 1 << 9,       /* how a loop's loss is computed from its model */
+    /* Signals that a run has only where a track asks for them: rules that need nothing else count as checks
+     * only where they are there. */
+    TD__NEEDS_ENTROPY = 1 << 10,   /* statistics of ATTENTION.entropy */
+    TD__NEEDS_LOGITS = 1 << 11,    /* … of ATTENTION.max_logit */
+    TD__NEEDS_PRECISION = 1 << 12, /* PARAMETER.gradient.float16_underflow and its like */
+    TD__NEEDS_ROWS = 1 << 13,      /* loss.rows, example by example */
+    TD__NEEDS_ON_REQUEST =
+        TD__NEEDS_ENTROPY | TD__NEEDS_LOGITS | TD__NEEDS_PRECISION | TD__NEEDS_ROWS,
 };
 
 typedef struct td__rule td__rule;

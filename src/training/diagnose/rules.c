@@ -26,6 +26,8 @@
     X(dead_relu)                                                                                   \
     X(saturated_units)                                                                             \
     X(symmetric_units)                                                                             \
+    X(attention_collapse)                                                                          \
+    X(attention_logits)                                                                            \
     X(constant_output)                                                                             \
     X(majority_class)                                                                              \
     X(stale_optimizer)                                                                             \
@@ -66,6 +68,7 @@
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \
     X(bad_labels)                                                                                  \
+    X(bad_row)                                                                                     \
     X(data_leak)                                                                                   \
     X(wrong_output_units)                                                                          \
     X(wrong_output_activation)                                                                     \
@@ -75,6 +78,7 @@
     X(labels_out_of_range)                                                                         \
     X(division_by_zero)                                                                            \
     X(overflow)                                                                                    \
+    X(precision_lost)                                                                              \
     X(noisy_inputs)                                                                                \
     X(class_imbalance)                                                                             \
     X(too_little_data)                                                                             \

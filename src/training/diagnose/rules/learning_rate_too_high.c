@@ -94,7 +94,8 @@ const td__rule td__rule_learning_rate_too_high = {
     .title = "learning rate too high",
     .explains = TD__DIVERGENCE | TD__OSCILLATION | TD__DEAD_RELU | TD__NAN_LOSS | TD__INF_LOSS |
                 TD__EXPLODING_GRADIENT | TD__HUGE_LOSS | TD__PLATEAU | TD__CONSTANT_OUTPUT |
-                TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_ACTIVATIONS,
+                TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS |
+                TD__HUGE_ACTIVATIONS | TD__ATTENTION_COLLAPSE | TD__ATTENTION_LOGITS,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_learning_rate_too_high,
     .after = true,
