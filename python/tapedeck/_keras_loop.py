@@ -18,11 +18,12 @@ from typing import Any
 import keras
 import numpy
 
-from . import _keras_head, _keras_origin, _loop_data
+from . import _keras_apart, _keras_head, _keras_origin, _loop_data
 
 _FIRST_UPDATES = 16  # whose size is looked at
 _RATIO_PERIOD = 64
 _WEIGHTS = 8
+_SAMPLE = 1 << 14  # numbers of a weight
 _CHUNK = 1 << 22  # numbers of an array that are looked at together
 _MOST_ROWS = 1 << 16  # of which copies are looked for
 _ROWS_AT_END = 512  # that are predicted when training is over
@@ -42,6 +43,7 @@ class KerasLoop:
         self.ratios: list[float] = []
         self.seen, self.mean = 0, 0.0  # of this epoch: batches, and Keras's mean of their losses
         self.losses: list[float] = []
+        self.losses_due = 1  # how many of them are looked at next
         self.data: FitData | None = None
         self.starts_finite = False  # all weights, before the first step
         self.weights: list[_keras_origin.Weights] = []  # at the start, and of some updates ago
@@ -104,10 +106,11 @@ class KerasLoop:
     def before_batch(self) -> None:
         self.before = []
         if self.model.built and (self.updates < _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0):
-            self.keep_weights()
+            if self.updates & (self.updates - 1) == 0 or self.updates % _RATIO_PERIOD == 0:
+                self.keep_weights()
             kernels = [v for v in self.model.trainable_variables if len(v.shape) > 1]
             kernels = kernels[:: max(1, len(kernels) // _WEIGHTS)][:_WEIGHTS]
-            self.before = [(v, self.value_of(v)) for v in kernels]
+            self.before = [(v, self.sample_of(v)) for v in kernels]
 
     def keep_weights(self) -> None:
         """For when a loss is not finite: then they are what the step has made of them."""
@@ -118,22 +121,31 @@ class KerasLoop:
             self.weights[1:] = [weights]
 
     def value_of(self, variable: Any) -> numpy.ndarray:
+        return numpy.array(keras.ops.convert_to_numpy(self.held_by(variable)))
+
+    def sample_of(self, variable: Any) -> numpy.ndarray:
+        """Of rows at equal distances: steps are measured with few numbers."""
+        held = self.held_by(variable)
+        distance = math.ceil(math.prod(held.shape) / _SAMPLE)
+        some = held if distance == 1 else held[:: min(distance, held.shape[0])]
+        return numpy.array(keras.ops.convert_to_numpy(some), numpy.float64)
+
+    def held_by(self, variable: Any) -> Any:
         """Keras on JAX holds the values that are being trained apart from the model's variables."""
         state = getattr(self.model, "_jax_state", None)
         if state is not None:
             place = next((i for i, v in enumerate(self.model.trainable_variables) if v is variable), None)
             values = state.get("trainable_variables")
             if place is not None and values is not None:
-                return numpy.array(values[place])
-        return numpy.array(keras.ops.convert_to_numpy(variable.value))
+                return values[place]
+        return variable.value
 
     def after_batch(self, updates: int, logs: Any) -> None:
         self.updates += updates
         self.facts["updates"] = self.updates
         ratios = []
         for variable, before in self.before:
-            size = float(numpy.linalg.norm(before.astype(numpy.float64)))
-            step = float(numpy.linalg.norm(self.value_of(variable).astype(numpy.float64) - before))
+            size, step = _norm(before), _norm(self.sample_of(variable) - before)
             if size > 0 and math.isfinite(step):
                 ratios.append(step / size / updates)
         self.before = []
@@ -156,8 +168,8 @@ class KerasLoop:
         loss = (mean * self.seen - self.mean * (self.seen - batches)) / batches
         self.mean = mean
         self.losses.append(loss)
-        count = len(self.losses)
-        if count < 64 or count % 16 == 0:
+        if len(self.losses) >= self.losses_due:
+            self.losses_due = len(self.losses) * 17 // 16 + 1  # reading all of them takes longer and longer
             self.write_losses()
 
     def write_losses(self) -> None:
@@ -284,13 +296,17 @@ class FitData:
 
     def predictions(self, model: Any) -> dict[str, Any]:
         """Which classes the trained model says: of validation examples, and of training examples to compare."""
-        found = {}
+        found: dict[str, Any] = {}
+        if _keras_apart.has_own_code(model) and _keras_apart.has_effects(
+                functools.partial(model, training=False), _array(self.x, 1)):
+            return found
         for key, examples, labels in (("said_of_validation", *(self.validation or (None, None))), ("said_of_training", self.x, self.y)):
             classes = None if examples is None or labels is None else _loop_data.classes_of(_array(labels, _ROWS_AT_END))
             if classes is None:
                 continue
-            outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
-            outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
+            with _keras_apart.untouched():
+                outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
+                outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
             if outputs is None or outputs.ndim != 2 or outputs.shape[1] < 2 or not numpy.isfinite(outputs).all():
                 return {}
             counted = _loop_data.Predictions()
@@ -298,6 +314,10 @@ class FitData:
             if facts := counted.facts():
                 found[key] = facts
         return found
+
+
+def _norm(values: numpy.ndarray) -> float:
+    return math.sqrt(numpy.square(values).sum())  # numpy.linalg.norm wakes the threads of its BLAS
 
 
 def _is_array(value: Any) -> bool:

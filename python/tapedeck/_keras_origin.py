@@ -7,11 +7,14 @@ without a step that blew weights up comes from an operation.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import keras
 import numpy
 
+from ._keras_apart import has_effects, has_own_code, untouched
 from ._keras_signals import leaves, observing
 
 MOST_NUMBERS = 1 << 22  # of weights that are kept
@@ -36,9 +39,10 @@ class Weights:
     def __init__(self, model: Any, value_of: Any) -> None:
         self.trainable = [value_of(v) for v in model.trainable_variables]
         self.others = [value_of(v) for v in model.non_trainable_variables]
-        floats = [v for v in self.trainable + self.others if v.dtype.kind == "f"]
-        self.is_finite = all(_is_finite(v) for v in floats)
-        self.largest = max((float(numpy.abs(v).max(initial=0)) for v in floats), default=0.0)
+        floats = [v for v in self.trainable + self.others if v.dtype.kind == "f" and v.size]
+        ends = [(float(v.max()), -float(v.min())) for v in floats]  # NaN, where there is one
+        self.is_finite = all(math.isfinite(end) for pair in ends for end in pair)
+        self.largest = max((max(pair) for pair in ends), default=0.0)
 
     def has_grown(self, since: "Weights") -> bool:
         return self.largest > _GROWN * max(since.largest, 1.0)
@@ -70,6 +74,13 @@ class _Pass:
 
 def find(model: Any, weights: Weights, x: Any, y: Any, loss: Any) -> dict[str, Any] | None:
     """The fact's members: of the first row whose output, or whose loss, is not finite; None: there is none."""
+    if has_own_code(model) and has_effects(functools.partial(model, training=False), numpy.asarray(x[:1])):
+        return None
+    with untouched():
+        return _find(model, weights, x, y, loss)
+
+
+def _find(model: Any, weights: Weights, x: Any, y: Any, loss: Any) -> dict[str, Any] | None:
     layers = leaves(model)
 
     def run(some: numpy.ndarray) -> tuple[_Pass, numpy.ndarray | None]:
@@ -100,7 +111,7 @@ def _of_loss(loss: Any, targets: numpy.ndarray, outputs: numpy.ndarray, start: i
     def value(a: int, b: int) -> float:
         return float(numpy.sum(keras.ops.convert_to_numpy(loss(targets[a:b], outputs[a:b]))))
 
-    if not callable(loss) or numpy.isfinite(value(0, len(outputs))):
+    if not callable(loss) or has_effects(loss, targets[:1], outputs[:1]) or numpy.isfinite(value(0, len(outputs))):
         return None
     row = next((i for i in range(len(outputs)) if not numpy.isfinite(value(i, i + 1))), None)
     divides = float(numpy.abs(outputs).max()) < _USUAL

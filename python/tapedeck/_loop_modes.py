@@ -83,16 +83,21 @@ class Modes:
     def before_update(self, optimizer: Any) -> None:
         self.before = None
         loop = self.loop
-        mine = [p for group in optimizer.param_groups for p in group["params"] if id(p) in loop.parameters.ids]
         if loop.updates == 0:
             self.see_train()
-        if loop.updates < 16 and mine and not any(p.requires_grad for p in mine):
-            loop.count("frozen_optimizer", parameters=len(mine))
-        if self.followed is None and loop.updates < 16:
-            found = [(name, p) for name, p in loop.parameters.named.items() if p.dim() > 1 and any(p is each for each in mine)]
-            self.followed = found[-1] if found else None
+        if loop.updates < 16:
+            self.see_first(optimizer)
         if self.followed is not None and self.looks(optimizer):
             self.before = sample(self.followed[1]).clone()
+
+    def see_first(self, optimizer: Any) -> None:
+        loop = self.loop
+        mine = [p for group in optimizer.param_groups for p in group["params"] if id(p) in loop.parameters.ids]
+        if mine and not any(p.requires_grad for p in mine):
+            loop.count("frozen_optimizer", parameters=len(mine))
+        if self.followed is None:
+            found = [(name, p) for name, p in loop.parameters.named.items() if p.dim() > 1 and any(p is each for each in mine)]
+            self.followed = found[-1] if found else None
 
     def looks(self, optimizer: Any) -> bool:
         weight = self.followed[1]

@@ -3,10 +3,12 @@ model, loss and data that `tapedeck diagnose` judges. KERAS_BACKEND chooses the 
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
 if "KERAS_BACKEND" not in os.environ:
     for backend in ("tensorflow", "torch", "jax"):
@@ -41,6 +43,54 @@ class Difference(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         return ops.mean(ops.square(y_pred - y_true), axis=-1)
+
+
+class Draws(layers.Layer):
+    """Draws in inference too, as some autoencoders do."""
+
+    def call(self, x):
+        return x + 0.01 * draw(ops.shape(x))
+
+
+def draw(shape):
+    """From every generator that a program may use without holding one."""
+    drawn = keras.random.normal(()) + random.gauss(0, 1) + float(numpy.random.normal())
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow
+
+        drawn = drawn + tensorflow.random.normal(()) + tensorflow.random.get_global_generator().normal(())
+    elif keras.backend.backend() == "torch":
+        import torch
+
+        drawn = drawn + torch.randn(())
+    return drawn
+
+
+class DrawingLoss(keras.losses.Loss):
+    def call(self, y_true, y_pred):
+        return ops.mean(ops.square(y_pred - y_true), axis=-1) * (1.0 + 0.1 * draw(()))
+
+
+class CountingLoss(keras.losses.Loss):
+    """Weighs by how often it was called."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def call(self, y_true, y_pred):
+        self.calls += 1
+        return ops.mean(ops.square(y_pred - y_true), axis=-1) * self.calls
+
+
+held = numpy.random.default_rng(5)
+
+
+class HoldingLoss(keras.losses.Loss):
+    """Draws from a generator that no call may touch."""
+
+    def call(self, y_true, y_pred):
+        return ops.mean(ops.square(y_pred - y_true), axis=-1) * (1.0 + 0.1 * float(held.normal()))
 
 
 def logarithm(y_true, y_pred):
@@ -105,6 +155,45 @@ class KerasLoop(unittest.TestCase):
         for target, wanted in ((y, ["broadcast_in_loss"]), (y[:, None], [])):
             model = keras.Sequential([keras.Input((5,)), layers.Dense(8, activation="relu"), layers.Dense(1)])
             self.assertEqual([f["cause"] for f in self.diagnose(model, x, target, Difference(), epochs=8)][:1], wanted)
+
+    def train(self, make_loss, draws, folder, broken=False, eager=True):
+        """Weights and the next random numbers after two trainings, with a recorder in a folder or without."""
+        global held
+        keras.utils.set_random_seed(3)
+        held = numpy.random.default_rng(5)
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow
+
+            tensorflow.random.set_global_generator(tensorflow.random.Generator.from_seed(7))
+        numbers = numpy.random.default_rng(2)
+        x, y = numbers.normal(size=(64, 4)).astype("float32"), numbers.normal(size=64).astype("float32")
+        if draws == "classes":
+            y = (x[:, 0] > 0).astype("int32")
+        if broken:
+            x[30] = 0
+        model = keras.Sequential([keras.Input((4,)), *([Unit()] if broken else []), layers.Dense(8, activation="tanh"),
+                                  *([Draws()] if draws else []), layers.Dense(2 if draws == "classes" else 1)])
+        model.compile(keras.optimizers.SGD(0.01), make_loss(), run_eagerly=eager)
+        for part in range(2):
+            recorder = [tapedeck.Recorder(os.path.join(folder, str(part)), track=[])] if folder else []
+            model.fit(x, y, batch_size=16, epochs=2, verbose=0, callbacks=recorder, validation_data=(x[:32], y[:32]))
+        rest = [float(ops.convert_to_numpy(draw(()))) for _ in range(3)] + [held.normal()]
+        return [w.tobytes() for w in model.get_weights()] + rest
+
+    def test_nothing_that_is_called_beside_the_training_changes_it(self):
+        entropy = lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)  # noqa: E731
+        eager = keras.backend.backend() != "jax"  # which compiles what draws from generators of its own once
+        for make_loss, draws, broken in ((DrawingLoss, None, False), (CountingLoss, None, False), (HoldingLoss, None, False),
+                                         (Difference, None, False), (entropy, "classes", False), (Difference, "values", True)):
+            for run_eagerly in (True, False) if eager else (False,):
+                with self.subTest(loss=make_loss, draws=draws, eager=run_eagerly), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        plain = self.train(make_loss, draws, None, broken, run_eagerly)
+                    except ValueError as error:  # Keras: generators that nobody holds do not work within JAX
+                        self.assertIn("[JAX RNG]", str(error))
+                        continue
+                    self.assertEqual(self.train(make_loss, draws, os.path.join(self.folder.name, "beside"), broken, run_eagerly), plain)
 
     def test_values_in_another_order_than_their_examples(self):
         x, y = self.values()
