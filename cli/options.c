@@ -66,7 +66,7 @@ static const option *find_option(const option *options, size_t count, const char
     return NULL;
 }
 
-/* Short forms that every command with such an option has; the first that it has is meant. */
+/* Short forms that every command with such an option has; each means the first of its long forms that the command has. */
 static const struct {
     char letter;
     const char *name;

@@ -224,7 +224,7 @@ typedef struct td_data_options {
     td_names more; /* CSV: further files of train, with the same columns: their rows follow */
     td_split split;
     int64_t
-        folds; /* instead of a share: the examples are cut into so many parts, drawn by split … */
+        folds; /* instead of a share: the examples are cut into this many parts, drawn by split … */
     int64_t fold;     /* … and this one, from 1, is the validation part; 0: 1 */
     td_resize resize; /* folders of images */
 } td_data_options;

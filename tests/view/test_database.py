@@ -26,7 +26,7 @@ class Database(unittest.TestCase):
         subprocess.run([PROGRAM, "push", self.folder / "demo", self.server.url()], check=True, stdout=subprocess.DEVNULL)
 
     def follow(self, viewer):
-        """A list that gets what the page is told, while it is told."""
+        """A list that gets the events that the page gets, as they come."""
         connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=120)
         connection.request("GET", "/api/follow", headers={"Cookie": viewer.cookie})
         answer, told = connection.getresponse(), []

@@ -126,7 +126,7 @@ class Values(unittest.TestCase):
         self.assertTrue(self.browser.run(REST), "the page never comes to rest")
 
     def check(self, expected, least):
-        """expected(place): the number that stands there, or a check of the shown one. At least so many numbers are there."""
+        """expected(place): the number that stands there, or a check of the shown one. At least this many numbers are there."""
         shown = self.browser.run(SHOWN)
         self.assertGreaterEqual(len(shown), least, shown)
         for exact, text, *place in shown:

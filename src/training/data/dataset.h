@@ -100,7 +100,7 @@ td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options
 /* batches.c: which examples of each batch are read. */
 typedef struct td__batch_share {
     int64_t first, end,
-        parts; /* of so many equal parts, these; where they have none: the first example */
+        parts; /* of this many equal parts, these; where they are empty: the first example */
     bool all_labels;
 } td__batch_share;
 /* The order stays that of all examples; inputs, labels and weights of those that are not read are any numbers. */

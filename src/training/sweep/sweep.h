@@ -75,7 +75,7 @@ struct td_sweep {
 /* space.c: fills keys, fixed and the values of all trials. */
 TD_NODISCARD td_status td__sweep_span(td_sweep *sweep, const td_sweep_options *options,
                                       uint64_t seed, td_error *error);
-/* Room for so many trials, with their names. */
+/* Room for this many trials, with their names. */
 TD_NODISCARD td_status td__sweep_make_trials(td_sweep *sweep, size_t count, td_error *error);
 
 /* rungs.c */
