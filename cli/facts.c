@@ -30,8 +30,9 @@ char *copy_text(const char *text) {
 
 /* The setting that "config.KEY" names, as Python's table of runs calls it; NULL: the key is none of these. */
 static const char *setting_named(const char *key) {
-    static const char before[] = "config.";
-    return strncmp(key, before, sizeof before - 1) == 0 ? key + sizeof before - 1 : NULL;
+    const char *before = "config.";
+    size_t length = strlen(before);
+    return strncmp(key, before, length) == 0 ? key + length : NULL;
 }
 
 const char *facts_get(const facts *all, const char *key) {
