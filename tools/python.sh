@@ -54,7 +54,7 @@ interop() {
 
 command_interop() {
     need_for interop
-    build_preset release "$(release_target)" python_native onnx_test_backend onnx_test_gradients helper_view_record || exit 1
+    build_preset release "$(release_target)" python_native onnx_test_backend onnx_test_gradients helper_view_record example_own_loop || exit 1
     environment torch-2.4
     interop tests/interop/test_torch.py
     environment trackers

@@ -57,8 +57,8 @@ void *td__yaml_alloc(td__yaml *yaml, size_t bytes);
 td__yaml_node *td__yaml_copy(td__yaml *yaml, const td__yaml_node *other);
 
 /* "train.epochs=3": the value is YAML ("[1, 2]", "{adam: {}}"). Maps that are missing on the way
- * are made; in a list a part of the path is an index. TD_INVALID, with the text, when that cannot
- * be. */
+ * are made; in a list a part of the path is an index, and the number of items appends. Null removes a
+ * section or a key of a section. TD_INVALID, with the text, when that cannot be. */
 TD_NODISCARD td_status td__yaml_set(td__yaml *yaml, const char *assignment, td_error *error);
 
 /* The document as YAML, in memory from td__calloc; NULL when memory is exhausted. */

@@ -33,18 +33,52 @@ static td_status cannot(td_error *error, const char *assignment, const char *par
         assignment, part);
 }
 
-/* Puts value at path (whose dots become ends of parts). */
+/* Appends when part is the index behind a list's last item. */
+static td_status append_at(td__yaml *yaml, td__yaml_node *list, const char *part,
+                           td__yaml_node *value, const char *assignment, td_error *error) {
+    char *end;
+    unsigned long index = strtoul(part, &end, 10);
+    if (list->kind != TD__YAML_LIST || *end || index != list->count) {
+        return cannot(error, assignment, part);
+    }
+    return td__yaml_append(yaml, list, value)
+               ? td_error_set(error, TD_MEMORY, "--set %s: out of memory", assignment)
+               : TD_OK;
+}
+
+static void remove_at(td__yaml_node *map, td__yaml_node **place) {
+    size_t index = (size_t)(place - map->items);
+    map->count--;
+    for (size_t i = index; i < map->count; i++) {
+        map->items[i] = map->items[i + 1];
+        map->keys[i] = map->keys[i + 1];
+    }
+}
+
+/* Puts value at path (whose dots become ends of parts). Null removes a section, or a key of a section; below that it is
+ * a value: the options of `adam: null` are all defaults. */
 static td_status put_at(td__yaml *yaml, char *path, td__yaml_node *value, const char *assignment,
                         td_error *error) {
     td__yaml_node *node = td__yaml_root(yaml);
+    int depth = 0;
     for (char *part = path, *rest; part; part = rest) {
         rest = strchr(part, '.');
+        depth++;
         if (rest) {
             *rest++ = 0;
         }
         td__yaml_node **place = child(node, part);
+        if (*part && !place && !rest && node->kind != TD__YAML_MAP) {
+            return append_at(yaml, node, part, value, assignment, error);
+        }
         if (!*part || (!place && node->kind != TD__YAML_MAP)) {
             return cannot(error, assignment, part);
+        }
+        if (!rest && depth <= 2 && node->kind == TD__YAML_MAP && td__yaml_is_null(value)) {
+            if (place) {
+                remove_at(node, place);
+            }
+            return TD_OK;
         }
         if (!place || (rest && td__yaml_is_null(*place))) {
             td__yaml_node *made = rest ? td__yaml_map(yaml) : value;

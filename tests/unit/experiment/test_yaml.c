@@ -90,6 +90,27 @@ static void set_replaces_adds_and_indexes(void **state) {
     assert_int_equal(input->count, 3);
     assert_int_equal(input->line, 0);
     assert_string_equal(input->file, "--set data.input=[8, 8, 1]");
+    assert_ok(td__yaml_set(yaml, "model.1={flatten: }", &error), error);
+    assert_int_equal(td__yaml_get(root, "model")->count, 2);
+    td__yaml_destroy(yaml);
+}
+
+static void set_to_null_removes_sections_and_their_keys(void **state) {
+    (void)state;
+    td_error error = {0};
+    td__yaml *yaml =
+        parse("train: {epochs: 3, optimizer: {adam: {beta_1: 0.5}}, steps: 7}\nrecord: [a]\n");
+    td__yaml_node *root = td__yaml_root(yaml);
+    assert_ok(td__yaml_set(yaml, "train.epochs=null", &error), error);
+    assert_null(td__yaml_get(td__yaml_get(root, "train"), "epochs"));
+    assert_string_equal(td__yaml_get(td__yaml_get(root, "train"), "steps")->text, "7");
+    assert_ok(td__yaml_set(yaml, "train.nothing=", &error), error);
+    assert_int_equal(td__yaml_get(root, "train")->count, 2);
+    assert_ok(td__yaml_set(yaml, "train.optimizer.adam=null", &error), error);
+    assert_true(td__yaml_is_null(
+        td__yaml_get(td__yaml_get(td__yaml_get(root, "train"), "optimizer"), "adam")));
+    assert_ok(td__yaml_set(yaml, "record=~", &error), error);
+    assert_null(td__yaml_get(root, "record"));
     td__yaml_destroy(yaml);
 }
 
@@ -151,6 +172,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_plain_data_is_refused_with_its_line),
         cmocka_unit_test(depth_and_number_of_keys_are_capped),
         cmocka_unit_test(set_replaces_adds_and_indexes),
+        cmocka_unit_test(set_to_null_removes_sections_and_their_keys),
         cmocka_unit_test(set_refuses_what_leads_nowhere),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(every_failed_allocation_is_reported),
