@@ -9,7 +9,7 @@ import { chartChoice, chartMenu } from "./choices.js";
 import { Sight } from "./sight.js";
 import { drawMark, markAt, timeGestures } from "./time.js";
 
-const LEFT = 58,
+const LEFT = 64,
     RIGHT = 10,
     TOP = 8,
     BOTTOM = 22;
@@ -230,7 +230,8 @@ export class Chart {
             const y = Math.round(this.yOf(tick)) + 0.5;
             if (y > TOP - 4 && y < height - BOTTOM + 2) {
                 surface.line([LEFT, y, width - RIGHT, y], colours.line, 1);
-                surface.text(LEFT - 6, y, unitText(tick, this.unit), colours.quiet, "right", 12);
+                const label = unitText(tick, this.unit);
+                surface.text(LEFT - 6, y, label, colours.quiet, "right", label.length > 8 ? 10 : 12);
             }
         }
         surface.text(LEFT - 6, height - 9, this.time.label(), colours.quiet, "right", 12);

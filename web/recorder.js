@@ -4,6 +4,7 @@ import { whole, bytes, duration } from "./format.js";
 import { fetchFiles } from "./source.js";
 import { categories } from "./colour.js";
 import { Chart } from "./chart.js";
+import { tracksSection } from "./tracks.js";
 import { metricsPanel, metricsWith } from "./layers.js";
 
 function facts(entries) {
@@ -162,7 +163,7 @@ export const recorderPage = {
         const load = loadSection(context),
             known = (run.events_ || []).length;
         context.onnews(() => (run.events_.length === known ? undefined : context.again()));
-        replace(context.main, el("div", { class: "newspaper" }, own, events, files, settings, load.element));
+        replace(context.main, el("div", { class: "newspaper" }, own, tracksSection(context), events, files, settings, load.element));
         load.draw();
         const list = await fetchFiles(run.id),
             sorted = list.files.sort((a, b) => b.bytes - a.bytes);

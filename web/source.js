@@ -120,6 +120,11 @@ export async function saveRemark(run, key, text) {
     await post("note", { run, key, value: text });
 }
 
+// wish: { add: track } or { remove: track }; the viewer needs --write. { step: after which it counts }.
+export function changeTracks(run, wish) {
+    return post("tracks", { run, ...wish });
+}
+
 async function post(path, parameters) {
     const response = await fetch(address(path, parameters), { method: "POST" }),
         said = await response.text();

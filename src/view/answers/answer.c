@@ -43,6 +43,7 @@ static const struct route {
     {"/api/settings", false, td__route_settings, GETS},
     {"/api/projection", true, td__route_projection, GETS},
     {"/api/note", true, td__route_note, WRITES},
+    {"/api/tracks", true, td__route_tracks, WRITES},
     {"/api/start", true, td__route_start, POSTS},
     {"/api/work", true, td__route_work, GETS},
 };

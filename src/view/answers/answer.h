@@ -44,8 +44,8 @@ void td__put_ranks(td__output *out, td_run *run);
 td__route_function td__route_runs, td__route_run, td__route_series, td__route_heat, td__route_steps,
     td__route_histograms, td__route_stats, td__route_tensor, td__route_units, td__route_image,
     td__route_texts, td__route_examples, td__route_batch, td__route_files, td__route_compare,
-    td__route_settings, td__route_note, td__route_projection, td__route_sound, td__route_start,
-    td__route_work;
+    td__route_settings, td__route_note, td__route_tracks, td__route_projection, td__route_sound,
+    td__route_start, td__route_work;
 
 /* "" when it was not given. */
 const char *td__call_text(const td__call *call, const char *name);
