@@ -141,10 +141,10 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     table *t = user;
     t->unread |= summary->problem_count > 0 || summary->error;
     for (size_t i = 0; i < summary->problem_count; i++) {
-        (void)fail(EXIT_BAD, "%s: %s", summary->info->folder, summary->problems[i]);
+        complain("%s: %s", summary->info->folder, summary->problems[i]);
     }
     if (summary->error) {
-        (void)fail(EXIT_BAD, "%s", summary->error);
+        complain("%s", summary->error);
         return TD_OK;
     }
     if (t->count == t->capacity) {
