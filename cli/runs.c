@@ -532,13 +532,19 @@ static int print_list(table *t, const char *folder, const choice *chosen) {
         return status;
     }
     if (t->left_out) {
-        (void)fail(EXIT_GOOD, "note: %d run%s left out, which have nothing of a name in --filter",
-                   t->left_out, t->left_out == 1 ? " is" : "s are");
+        char text[128];
+        (void)snprintf(text, sizeof text,
+                       "%d run%s left out, which have nothing of a name in --filter", t->left_out,
+                       t->left_out == 1 ? " is" : "s are");
+        note(text);
     }
     if (t->json) {
         print_json(t);
     } else if (t->count == 0 && !chosen->csv) {
-        (void)fprintf(stderr, "no runs in %s%s\n", folder, t->filter_count ? " match" : "");
+        char text[4300];
+        (void)snprintf(text, sizeof text, "no runs in %s%s", folder,
+                       t->filter_count ? " match" : "");
+        note(text);
     } else if (chosen->keys || chosen->over || chosen->csv) {
         return print_chosen(t, chosen);
     } else {
