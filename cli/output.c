@@ -42,7 +42,7 @@ static void catch_signals(void) {
 }
 
 static int refuse_with_reason(const char *path) {
-    return fail(EXIT_BAD, "%s: %s", path, strerror(errno));
+    return fail(EXIT_BAD, "cannot write %s: %s", path, strerror(errno));
 }
 
 /* ---- What is printed ------------------------------------------------------------------------- */
