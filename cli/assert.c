@@ -1,6 +1,7 @@
 /* tapedeck assert: whether a run is as it should be, for scripts and CI. */
 #include "json.h"
 #include "options.h"
+#include "output.h"
 #include "reading.h"
 
 #include <math.h>
@@ -28,8 +29,13 @@ static const char help[] =
     "step\n"
     "that both have, may differ by T times the larger (default 0: not at all).\n"
     "\n"
-    "  --junit FILE   write the result as JUnit XML, a test case for each term; replaces FILE\n"
+    "  --junit FILE   write the result as JUnit XML, a test case for each term; - is standard "
+    "output.\n"
+    "                 Another FILE than such a result is only replaced with --force\n"
+    "  --to FILE, -o FILE   write what is printed to FILE; - is standard output\n"
+    "  --force        with --to or --junit: replace a file that is there already\n"
     "  --what GLOBS   of ~=: only these signals\n"
+    "  --json         for programs\n"
     "\n"
     "Examples\n"
     "  tapedeck assert runs/demo 'val_accuracy > 0.97 and not nan(*)'\n"
@@ -143,25 +149,27 @@ static void write_cases(FILE *file, const outcomes *all) {
 
 /* The file is complete or not there. */
 static int write_junit(const char *path, const outcomes *all) {
-    size_t size = strlen(path) + sizeof ".part";
-    char *draft = malloc(size);
-    if (!draft) {
-        return fail(EXIT_BAD, "out of memory");
-    }
-    (void)snprintf(draft, size, "%s.part", path);
-    FILE *file = fopen(draft, "we");
-    bool good = file != NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
     if (file) {
         write_cases(file, all);
-        good = !ferror(file);
-        good = fclose(file) == 0 && good;
-        good = good && rename(draft, path) == 0;
-        if (!good) {
-            (void)remove(draft);
-        }
     }
-    free(draft);
-    return good ? EXIT_GOOD : fail(EXIT_BAD, "cannot write %s", path);
+    int status = file && fclose(file) == 0 ? output_write(path, text, size)
+                                           : fail(EXIT_BAD, "out of memory");
+    free(text);
+    return status;
+}
+
+/* Whether what is there is an earlier result, which may be replaced. */
+static bool is_junit(const char *path) {
+    char text[200] = "";
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    return got && strstr(text, "<testsuite name=\"tapedeck assert\"");
 }
 
 /* ---- What is judged ------------------------------------------------------------------------- */
@@ -245,7 +253,7 @@ static int judge(int count, char **arguments, const td_compare_options *options,
     if (!status) {
         if (json) {
             print_json(&all, holds);
-        } else {
+        } else if (!junit || strcmp(junit, "-") != 0) {
             print_outcomes(&all);
         }
         status = junit ? write_junit(junit, &all) : EXIT_GOOD;
@@ -262,12 +270,12 @@ static int judge(int count, char **arguments, const td_compare_options *options,
 
 static int run_assert(int count, char **arguments) {
     td_compare_options compare = {.size = sizeof compare};
-    const char *tolerance = NULL, *junit = NULL;
-    bool json = false;
-    const option options[] = {{.name = "what", .text = &compare.what},
-                              {.name = "tolerance", .text = &tolerance},
-                              {.name = "junit", .text = &junit},
-                              {.name = "json", .flag = &json}};
+    const char *tolerance = NULL, *junit = NULL, *to = NULL;
+    bool json = false, force = false;
+    const option options[] = {
+        {.name = "what", .text = &compare.what}, {.name = "tolerance", .text = &tolerance},
+        {.name = "junit", .text = &junit},       {.name = "to", .text = &to},
+        {.name = "force", .flag = &force},       {.name = "json", .flag = &json}};
     if (!parse_options(&command_assert, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
@@ -281,6 +289,16 @@ static int run_assert(int count, char **arguments) {
     }
     if (!pair && (tolerance || compare.what)) {
         return misuse(&command_assert, "--tolerance and --what are for RUN '~=' RUN");
+    }
+    if (junit && !strcmp(junit, "-") && (json || to)) {
+        return misuse(&command_assert, "--junit - and --%s both write the output",
+                      json ? "json" : "to");
+    }
+    if (junit && check_free(junit, force || is_junit(junit))) {
+        return EXIT_BAD;
+    }
+    if (to && !output_redirect(to, force)) {
+        return EXIT_BAD;
     }
     char *end = NULL;
     compare.tolerance = tolerance ? strtod(tolerance, &end) : 0;

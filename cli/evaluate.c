@@ -1,6 +1,7 @@
 /* tapedeck evaluate: how good a saved model is on labelled data. */
 #include "command.h"
 #include "labelled.h"
+#include "output.h"
 #include "progress.h"
 #include "terminal.h"
 
@@ -254,8 +255,10 @@ static int run_evaluate(int count, char **arguments) {
     if (wrong) {
         return wrong;
     }
-    for (size_t i = 0; i < to_count; i++) {
-        piped = piped || !strcmp(to[i], "-");
+    const char *passing = NULL;
+    wrong = output_place_formats(&command_evaluate, to, to_count, &passing, &piped);
+    if (wrong) {
+        return wrong;
     }
     if (piped && json) {
         return misuse(&command_evaluate, "--to - and --json both print to standard output");
@@ -278,7 +281,8 @@ static int run_evaluate(int count, char **arguments) {
         print_all(result);
     }
     td_evaluation_destroy(result);
-    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+    int ended = status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+    return passing ? output_pass(passing, ended) : ended;
 }
 
 const command command_evaluate = {

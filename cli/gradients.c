@@ -2,6 +2,7 @@
 #include "command.h"
 #include "json.h"
 #include "labelled.h"
+#include "output.h"
 
 #include "tapedeck/apply.h"
 
@@ -42,7 +43,8 @@ static const char help[] =
     "  --to FILE         also to a file: .csv (signal,index,value), .npz (an array for each), or "
     "a\n"
     "                    folder (its name ends in '/') with LAYER.error.npy,\n"
-    "                    LAYER.PARAMETER.gradient.npy, …\n"
+    "                    LAYER.PARAMETER.gradient.npy, …; - is the CSV to standard output instead\n"
+    "                    of what is printed, -.npz the arrays\n"
     "  --force           replace a file that is there already and holds no gradients\n"
     "  --header BOOL     CSV: whether the first line has the columns' names (true, false)\n"
     "  --json            shapes and statistics as JSON, a line for each, without values\n"
@@ -144,8 +146,13 @@ static int run_gradients(int count, char **arguments) {
     LABELLED_FILL(&gradients, &asked);
     const char *data = count > 1 ? arguments[1] : NULL;
     const char *const read[] = {arguments[0], data, asked.labels};
-    if (to &&
-        (check_not_read(to, read, 3, force) || check_free(to, force || td_output_is_ours(to)))) {
+    bool piped = to && output_is_stdout(to);
+    if (piped && json) {
+        return misuse(&command_gradients, "--to - and --json both print to standard output");
+    }
+    to = to ? output_place(to, ".csv") : NULL;
+    if ((piped && !to) || (to && (check_not_read(to, read, 3, force) ||
+                                  check_free(to, force || td_output_is_ours(to))))) {
         return EXIT_BAD;
     }
     char *joined = join_texts(layers, layer_count);
@@ -162,12 +169,13 @@ static int run_gradients(int count, char **arguments) {
     }
     if (!status && json) {
         print_json(result);
-    } else if (!status && !quiet) {
+    } else if (!status && !quiet && !piped) {
         print_all(result);
     }
     td_gradients_destroy(result);
     free(joined);
-    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+    int ended = status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+    return to ? output_pass(to, ended) : ended;
 }
 
 const command command_gradients = {

@@ -1,5 +1,7 @@
 /* tapedeck init: a first experiment for data that nobody has described yet. */
+#include "json.h"
 #include "options.h"
+#include "output.h"
 #include "terminal.h"
 
 #include "tapedeck/suggest.h"
@@ -26,6 +28,7 @@ static const char help[] =
     "  --to FILE         the experiment file (NAME.yaml, after the data); - is standard output\n"
     "  --force           replace a file that is there already\n"
     "  --quiet           print nothing\n"
+    "  --json            print what was guessed, and where the file is, as JSON\n"
     "\n"
     "Examples\n"
     "  tapedeck init iris.csv && tapedeck train iris.yaml\n"
@@ -40,31 +43,12 @@ enum { PATH = 4200 };
 typedef struct request {
     td_suggest_options suggest;
     const char *to;
-    bool force, quiet;
+    bool force, quiet, json;
 } request;
 
 /* The path as an experiment file in another folder has to name it; freed by the caller. */
 static char *path_from(const char *path, bool elsewhere) {
     return path ? elsewhere ? realpath(path, NULL) : strdup(path) : NULL;
-}
-
-static bool write_whole(const char *path, const char *text) {
-    char part[PATH];
-    int length = snprintf(part, sizeof part, "%s.part", path);
-    if (length < 0 || length >= PATH) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    FILE *stream = fopen(part, "wb");
-    bool good = stream && fputs(text, stream) >= 0;
-    good = (!stream || fclose(stream) == 0) && good;
-    good = good && rename(part, path) == 0;
-    if (!good && stream) {
-        int reason = errno;
-        (void)unlink(part);
-        errno = reason;
-    }
-    return good;
 }
 
 static void print_guesses(const td_suggestion *suggestion) {
@@ -77,6 +61,18 @@ static void print_guesses(const td_suggestion *suggestion) {
     }
 }
 
+static void print_json(const td_suggestion *suggestion, const char *to) {
+    td_names guesses = td_suggestion_guesses(suggestion);
+    (void)fputs("{\"out\": ", stdout);
+    print_json_text(to);
+    (void)fputs(", \"guesses\": [", stdout);
+    for (size_t i = 0; i < guesses.count; i++) {
+        (void)fputs(i ? ", " : "", stdout);
+        print_json_text(guesses.items[i]);
+    }
+    (void)fputs("]}\n", stdout);
+}
+
 static int save(const td_suggestion *suggestion, const request *asked) {
     char path[PATH];
     const char *to = asked->to;
@@ -84,16 +80,13 @@ static int save(const td_suggestion *suggestion, const request *asked) {
         (void)snprintf(path, sizeof path, "%s.yaml", td_suggestion_name(suggestion));
         to = path;
     }
-    if (!strcmp(to, "-")) {
-        return fputs(td_suggestion_text(suggestion), stdout) < 0 ? EXIT_BAD : EXIT_GOOD;
-    }
-    if (check_free(to, asked->force)) {
+    const char *text = td_suggestion_text(suggestion);
+    if (check_free(to, asked->force) || output_write(to, text, strlen(text))) {
         return EXIT_BAD;
     }
-    if (!write_whole(to, td_suggestion_text(suggestion))) {
-        return fail(EXIT_BAD, "%s: %s", to, strerror(errno));
-    }
-    if (!asked->quiet) {
+    if (asked->json) {
+        print_json(suggestion, to);
+    } else if (!asked->quiet && strcmp(to, "-") != 0) {
         char quoted[SHELL_WORD_SIZE(PATH)];
         print_guesses(suggestion);
         (void)shell_word(quoted, to);
@@ -182,10 +175,15 @@ static int run_init(int count, char **arguments) {
         {.name = "to", .text = &asked.to},
         {.name = "force", .flag = &asked.force},
         {.name = "quiet", .flag = &asked.quiet},
+        {.name = "json", .flag = &asked.json},
     };
     if (!parse_options(&command_init, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
+    }
+    if (asked.json && (count == 0 || (asked.to && !strcmp(asked.to, "-")))) {
+        return misuse(&command_init, "--json needs standard output for itself: name DATA, and no "
+                                     "--to -");
     }
     if (count == 0) {
         return ask_all(&asked);

@@ -3,6 +3,7 @@
 #include "guard.h"
 #include "manual.h"
 #include "options.h"
+#include "output.h"
 
 #include "tapedeck/catalog.h"
 
@@ -40,6 +41,7 @@ static const char head[] = "tapedeck shows what happens inside a neural network 
 static const char tail[] =
     "\n"
     "  tapedeck COMMAND --help    all about a command, with examples\n"
+    "  tapedeck COMMAND --json    for programs; --to FILE, -o FILE: into a file; --quiet, -q\n"
     "  tapedeck --version, -V\n"
     "\n"
     "A first run:  tapedeck demo\n"
@@ -56,16 +58,32 @@ static void print_error_line(const char *format, va_list arguments) {
     (void)fputc('\n', stderr);
 }
 
+static bool failed;
+
 int fail(int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     print_error_line(format, arguments);
     va_end(arguments);
+    failed |= status != EXIT_GOOD;
     return status;
 }
 
+bool has_failed(void) {
+    return failed;
+}
+
+void complain(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_error_line(format, arguments);
+    va_end(arguments);
+}
+
 void note(const char *text) {
-    (void)fail(EXIT_GOOD, "note: %s", text);
+    if (!output_is_silent()) {
+        complain("note: %s", text);
+    }
 }
 
 int misuse(const command *cmd, const char *format, ...) {
@@ -74,6 +92,7 @@ int misuse(const command *cmd, const char *format, ...) {
     print_error_line(format, arguments);
     va_end(arguments);
     (void)fprintf(stderr, "See `tapedeck %s%s--help`.\n", cmd ? cmd->name : "", cmd ? " " : "");
+    failed = true;
     return EXIT_USAGE;
 }
 
@@ -94,9 +113,9 @@ static void print_help(FILE *stream) {
     (void)fputs(tail, stream);
 }
 
-static bool asks_for_help(int count, char **arguments) {
+static bool has_word(int count, char **arguments, const char *word, const char *letter) {
     for (int i = 0; i < count && strcmp(arguments[i], "--") != 0; i++) {
-        if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) {
+        if (!strcmp(arguments[i], word) || !strcmp(arguments[i], letter)) {
             return true;
         }
     }
@@ -129,6 +148,15 @@ static int run_completion(const char *shell) {
                : misuse(NULL, "--completion: expected bash, zsh or fish");
 }
 
+static int print_version(void) {
+    printf("tapedeck %s\n", td_version());
+    return EXIT_GOOD;
+}
+
+static void print_text(const char *text) {
+    (void)fputs(text, stdout);
+}
+
 static int run_command(int count, char **arguments) {
     const char *name = arguments[1];
     if (!strcmp(name, "help") && count > 2) {
@@ -145,9 +173,8 @@ static int run_command(int count, char **arguments) {
     if (!strcmp(name, "--completion")) {
         return run_completion(count > 2 ? arguments[2] : NULL);
     }
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
-        printf("tapedeck %s\n", td_version());
-        return EXIT_GOOD;
+    if (has_word(1, arguments + 1, "--version", "-V")) {
+        return print_version();
     }
     int first = is_list(name) ? 1 : 2; /* of the command's own arguments */
     name = first == 1 ? command_list.name : name;
@@ -155,9 +182,12 @@ static int run_command(int count, char **arguments) {
         if (strcmp(commands[i]->name, name) != 0) {
             continue;
         }
-        if (asks_for_help(count - first, arguments + first)) {
-            (void)fputs(commands[i]->help, stdout);
+        if (has_word(count - first, arguments + first, "--help", "-h")) {
+            print_command_help(commands[i], print_text);
             return EXIT_GOOD;
+        }
+        if (has_word(count - first, arguments + first, "--version", "-V")) {
+            return print_version();
         }
         return commands[i]->run(count - first, arguments + first);
     }
@@ -176,5 +206,8 @@ int main(int count, char **arguments) {
         return EXIT_USAGE;
     }
     int status = run_command(count, arguments);
-    return guard_flush() || status ? status : fail(EXIT_BAD, "cannot write to stdout");
+    if (!guard_flush() && !status) {
+        status = fail(EXIT_BAD, "cannot write to stdout");
+    }
+    return output_finish(status);
 }

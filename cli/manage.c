@@ -1,5 +1,6 @@
 /* tapedeck tag, note, rename, rm: what people say of runs, what they are called, and which stay. */
 #include "facts.h"
+#include "json.h"
 #include "options.h"
 #include "reading.h"
 #include "terminal.h"
@@ -77,10 +78,11 @@ static void remove_tag(char *tags, const char *tag) {
     }
 }
 
-static int change_tags(const char *folder, char *tags, int count, char **changes, bool removing) {
-    enum { MAX_TAGS = 4096 };
-    char all[MAX_TAGS + 300];
-    (void)snprintf(all, sizeof all, "%s", tags);
+enum { MAX_TAGS = 4096, TAGS_ROOM = MAX_TAGS + 300 };
+
+/* all: the tags that there are, and then those that are left. */
+static int change_tags(const char *folder, char all[TAGS_ROOM], int count, char **changes,
+                       bool removing) {
     for (int i = 0; i < count; i++) {
         if (!*changes[i] || strchr(changes[i], ',') || strlen(changes[i]) > 255) {
             return fail(EXIT_USAGE,
@@ -94,7 +96,7 @@ static int change_tags(const char *folder, char *tags, int count, char **changes
             remove_tag(all, changes[i]);
         } else if (!find_tag(all, changes[i])) {
             size_t used = strlen(all);
-            (void)snprintf(all + used, sizeof all - used, "%s%s", used ? "," : "", changes[i]);
+            (void)snprintf(all + used, TAGS_ROOM - used, "%s%s", used ? "," : "", changes[i]);
         }
         if (strlen(all) > MAX_TAGS) {
             return fail(EXIT_BAD, "%s: more than %d bytes of tags", folder, (int)MAX_TAGS);
@@ -103,40 +105,77 @@ static int change_tags(const char *folder, char *tags, int count, char **changes
     return write_note(folder, "tags", all);
 }
 
+/* {"run": "runs/demo", "tags": ["baseline"]} */
+static void print_tags(const char *folder, char *tags, bool json) {
+    const char *before = "";
+    if (json) {
+        (void)fputs("{\"run\": ", stdout);
+        print_json_text(folder);
+        (void)fputs(", \"tags\": [", stdout);
+    }
+    for (char *tag = strtok(tags, ","); tag; tag = strtok(NULL, ",")) {
+        if (json) {
+            (void)fputs(before, stdout);
+            print_json_text(tag);
+            before = ", ";
+        } else {
+            (void)puts(tag);
+        }
+    }
+    (void)fputs(json ? "]}\n" : "", stdout);
+}
+
 static int run_tag(int count, char **arguments) {
-    bool removing = false;
-    const option options[] = {{.name = "remove", .flag = &removing}};
-    if (!parse_options(&command_tag, options, 1, &count, arguments)) {
+    bool removing = false, json = false;
+    const option options[] = {{.name = "remove", .flag = &removing},
+                              {.name = "json", .flag = &json}};
+    if (!parse_options(&command_tag, options, 2, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count < 1 || (removing && count < 2)) {
         return misuse(&command_tag, "expected a RUN%s", removing ? " and the TAGs to remove" : "");
     }
-    char folder[4096], *tags = read_note(arguments[0], "tags", folder);
+    char folder[4096], all[TAGS_ROOM], *tags = read_note(arguments[0], "tags", folder);
+    (void)snprintf(all, sizeof all, "%s", tags ? tags : "");
     int status = !tags       ? EXIT_BAD
-                 : count > 1 ? change_tags(folder, tags, count - 1, arguments + 1, removing)
+                 : count > 1 ? change_tags(folder, all, count - 1, arguments + 1, removing)
                              : EXIT_GOOD;
-    for (char *tag = tags && count == 1 ? strtok(tags, ",") : NULL; tag; tag = strtok(NULL, ",")) {
-        (void)puts(tag);
+    if (!status && (json || count == 1)) {
+        print_tags(folder, all, json);
     }
     free(tags);
     return status;
 }
 
+/* {"run": "runs/demo", "note": "…"} */
+static void print_note(const char *folder, const char *text, bool json) {
+    if (json) {
+        (void)fputs("{\"run\": ", stdout);
+        print_json_text(folder);
+        (void)fputs(", \"note\": ", stdout);
+        print_json_text(text);
+        (void)puts("}");
+    } else if (*text) {
+        (void)puts(text);
+    }
+}
+
 static int run_note(int count, char **arguments) {
-    if (!parse_options(&command_note, NULL, 0, &count, arguments)) {
+    bool json = false;
+    const option options[] = {{.name = "json", .flag = &json}};
+    if (!parse_options(&command_note, options, 1, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count < 1 || count > 2) {
         return misuse(&command_note, "expected a RUN, and the text of the note in quotes");
     }
     char folder[4096], *text = read_note(arguments[0], "notes", folder);
-    if (text && count == 1 && *text) {
-        (void)puts(text);
-    }
     int status = !text        ? EXIT_BAD
                  : count == 2 ? write_note(folder, "notes", arguments[1])
                               : EXIT_GOOD;
+    if (!status && (json || count == 1)) {
+        print_note(folder, count == 2 ? arguments[1] : text, json);
+    }
     free(text);
     return status;
 }
@@ -144,7 +183,9 @@ static int run_note(int count, char **arguments) {
 /* ---- Names and removal ---------------------------------------------------------------------- */
 
 static int run_rename(int count, char **arguments) {
-    if (!parse_options(&command_rename, NULL, 0, &count, arguments)) {
+    bool json = false;
+    const option options[] = {{.name = "json", .flag = &json}};
+    if (!parse_options(&command_rename, options, 1, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count != 2) {
@@ -152,9 +193,18 @@ static int run_rename(int count, char **arguments) {
     }
     td_error error = {0};
     td_status status = td_run_rename(arguments[0], arguments[1], &error);
-    return status == TD_INVALID ? misuse(&command_rename, "%s", error.text)
-           : status             ? fail(status_of(status), "%s", error.text)
-                                : EXIT_GOOD;
+    if (status) {
+        return status == TD_INVALID ? misuse(&command_rename, "%s", error.text)
+                                    : fail(status_of(status), "%s", error.text);
+    }
+    if (json) {
+        (void)fputs("{\"run\": ", stdout);
+        print_json_text(arguments[0]);
+        (void)fputs(", \"name\": ", stdout);
+        print_json_text(arguments[1]);
+        (void)puts("}");
+    }
+    return EXIT_GOOD;
 }
 
 /* What would go, a line each: the whole list before anything does. */
@@ -183,9 +233,11 @@ static bool is_agreed(int count) {
 }
 
 static int run_rm(int count, char **arguments) {
-    bool agreed = false;
-    const option options[] = {{.name = "yes", .flag = &agreed}, {.name = "y", .flag = &agreed}};
-    if (!parse_options(&command_rm, options, 2, &count, arguments)) {
+    bool agreed = false, json = false;
+    const option options[] = {{.name = "yes", .flag = &agreed},
+                              {.name = "y", .flag = &agreed},
+                              {.name = "json", .flag = &json}};
+    if (!parse_options(&command_rm, options, 3, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count < 1) {
@@ -201,11 +253,19 @@ static int run_rm(int count, char **arguments) {
         return fail(EXIT_BAD, "nothing was removed");
     }
     int result = EXIT_GOOD;
+    const char *before = "";
+    (void)fputs(json ? "{\"removed\": [" : "", stdout);
     for (int i = 0; i < count; i++) {
         td_error error = {0};
         td_status status = td_run_remove(arguments[i], &error);
         result = status ? fail(status_of(status), "%s", error.text) : result;
+        if (json && !status) {
+            (void)fputs(before, stdout);
+            print_json_text(arguments[i]);
+            before = ", ";
+        }
     }
+    (void)fputs(json ? "]}\n" : "", stdout);
     return result;
 }
 
@@ -220,6 +280,7 @@ const command command_tag = {
         "page and `tapedeck runs` show them.\n"
         "\n"
         "  --remove   removes these tags instead\n"
+        "  --json     the tags that the run then has, as JSON\n"
         "\n"
         "Examples\n"
         "  tapedeck tag runs/demo baseline paper\n"
@@ -237,6 +298,8 @@ const command command_note = {
         "it\n"
         "prints the note. '' removes it.\n"
         "\n"
+        "  --json   the note that the run then has, as JSON\n"
+        "\n"
         "Examples\n"
         "  tapedeck note runs/demo 'the learning rate of the paper'\n"
         "  tapedeck note runs/demo\n",
@@ -251,9 +314,12 @@ const command command_rename = {
             "training\n"
             "is not renamed. Branches of it that stand beside it follow.\n"
             "\n"
+            "  --json   the run and its new name, as JSON\n"
+            "\n"
             "Examples\n"
             "  tapedeck rename runs/demo-2 small-batches\n",
-    .run = run_rename};
+    .run = run_rename,
+    .lacks = LACKS_TO};
 
 const command command_rm = {
     .name = "rm",
@@ -265,7 +331,9 @@ const command command_rm = {
         "training, a single rank, and what another program wrote are refused.\n"
         "\n"
         "  --yes, -y   do not ask\n"
+        "  --json      which were removed, as JSON\n"
         "\n"
         "Examples\n"
         "  tapedeck rm runs/demo-2 runs/demo-3\n",
-    .run = run_rm};
+    .run = run_rm,
+    .lacks = LACKS_TO};

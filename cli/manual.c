@@ -36,7 +36,7 @@ void print_man(const command *const *commands, int count) {
     }
     for (int i = 0; i < count; i++) {
         printf(".SH \"TAPEDECK %s\"\n.nf\n", commands[i]->name);
-        put_troff(commands[i]->help);
+        print_command_help(commands[i], put_troff);
         (void)fputs(".fi\n", stdout);
     }
 }

@@ -314,4 +314,5 @@ const command command_mcp = {
     .summary = "serve runs to agents: the Model Context Protocol on stdin and stdout, read-only",
     .help = help,
     .run = run_mcp,
+    .lacks = LACKS_TO | LACKS_QUIET, /* what it prints is a protocol */
 };

@@ -1,5 +1,9 @@
 #include "options.h"
 
+#include "output.h"
+
+#include "tapedeck/deck.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,8 +160,91 @@ void visit_options(option_visitor *visitor) {
     visitor_of_tables = visitor;
 }
 
-bool parse_options(const command *cmd, const option *options, size_t option_count, int *count,
+/* ---- What every command has ------------------------------------------------------------------ */
+
+/* Of one command; it has those that its own table has no option of the same name for. */
+typedef struct shared {
+    const char *to;
+    bool force, quiet;
+} shared;
+
+static size_t add_shared(const command *cmd, option *all, size_t count, shared *s) {
+    bool writes = !(cmd->lacks & LACKS_TO) && !find_option(all, count, "to", 2);
+    if (writes) {
+        all[count++] = (option){.name = "to",
+                                .text = &s->to,
+                                .help = "  --to FILE, -o FILE  write what is printed to FILE; - is "
+                                        "standard output\n"};
+        all[count++] = (option){.name = "force",
+                                .flag = &s->force,
+                                .help = "  --force             with --to: replace a file that is "
+                                        "there already\n"};
+    }
+    if (!(cmd->lacks & LACKS_QUIET) && !find_option(all, count, "quiet", 5)) {
+        all[count++] = (option){.name = "quiet",
+                                .flag = &s->quiet,
+                                .help = "  --quiet, -q         print errors only, and what --json, "
+                                        "--csv or --to asks for\n"};
+    }
+    return count;
+}
+
+/* Whether --json or --csv asks for data, which --quiet does not take away. */
+static bool wants_data(const option *all, size_t count) {
+    static const char *const names[] = {"json", "csv", "markdown"};
+    bool wanted = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const option *found = find_option(all, count, names[i], strlen(names[i]));
+        wanted = wanted || (found && found->flag && *found->flag);
+    }
+    return wanted;
+}
+
+static bool begin_output(const option *all, size_t count, const shared *s) {
+    if (s->quiet) {
+        output_silence(!s->to && !wants_data(all, count));
+    }
+    return !s->to || output_redirect(s->to, s->force);
+}
+
+static void (*printing)(const char *text); /* for the visitor, which gets only the tables */
+
+static void print_shared(const command *cmd, const option *options, size_t count) {
+    (void)cmd;
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].help) {
+            printing(options[i].help);
+        }
+    }
+}
+
+void print_command_help(const command *cmd, void (*print)(const char *text)) {
+    static const char *const next[] = {"\nExit status", "\nExamples", "\nMore:"};
+    size_t length = strlen(cmd->help);
+    for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
+        const char *at = strstr(cmd->help, next[i]);
+        length = at && (size_t)(at - cmd->help) < length ? (size_t)(at - cmd->help) : length;
+    }
+    char *before = strndup(cmd->help, length);
+    print(before ? before : "");
+    print(before && strstr(before, "\n  -") ? "" : "\n"); /* options end a paragraph */
+    free(before);
+    option_visitor *outer = visitor_of_tables;
+    printing = print;
+    visit_options(print_shared);
+    (void)cmd->run(0, NULL);
+    visit_options(outer);
+    print(cmd->help + length);
+}
+
+bool parse_options(const command *cmd, const option *own, size_t own_count, int *count,
                    char **arguments) {
+    option options[MAX_OPTIONS];
+    shared shared_options = {0};
+    for (size_t i = 0; i < own_count; i++) {
+        options[i] = own[i];
+    }
+    size_t option_count = add_shared(cmd, options, own_count, &shared_options);
     if (visitor_of_tables) {
         visitor_of_tables(cmd, options, option_count);
         return false;
@@ -206,7 +293,21 @@ bool parse_options(const command *cmd, const option *options, size_t option_coun
         }
     }
     *count = operands;
-    return true;
+    return begin_output(options, option_count, &shared_options);
+}
+
+bool are_sinks(const char *text) {
+    for (const char *at = text; *at;) {
+        char word[64];
+        size_t length = strcspn(at, ", ");
+        (void)snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (length == 0 || !td_sink_find(word)) {
+            return false;
+        }
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return *text;
 }
 
 /* "NAME=FILE"; a name may have '=' in it, a file's name after the last may not. */

@@ -2,6 +2,7 @@
 #include "command.h"
 #include "json.h"
 #include "options.h"
+#include "output.h"
 #include "progress.h"
 #include "terminal.h"
 
@@ -28,14 +29,16 @@ static const char help[] =
     "  predictions.csv   label,class_0,class_1,…; no label column when the data has no labels. "
     "Of\n"
     "                    images also their file; last, where outputs are scores of classes, the\n"
-    "                    class predicted, by name where classes have names. value_0,… where the\n"
-    "                    model was trained for values (mse, mae, huber, …)\n"
+    "                    class predicted. Where classes have names: class_NAME,… and the name of "
+    "the\n"
+    "                    class predicted. value_0,… where the model was trained for values (mse,\n"
+    "                    mae, huber, …)\n"
     "  outputs.npy       one array (examples, …)\n"
     "  pictures/         a folder (its name ends in '/'): each output as a PNG image, 000000.png, "
     "…,\n"
     "                    grey, or in colour when it has three channels; black is 0 and white is 1\n"
     "                    where all of its values lie between, else the least and the greatest\n"
-    "  -                 the CSV to standard output\n"
+    "  -                 the CSV to standard output; -.npy: the array\n"
     "\n"
     "  --to OUTPUT       where to; may be repeated\n"
     "  --force           replace files that are there already and are no predictions\n"
@@ -84,24 +87,17 @@ static const char help[] =
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static bool writes_to_stdout(const td_predict_options *options) {
-    bool piped = options->to && !strcmp(options->to, "-");
-    for (size_t i = 0; i < options->also_to.count; i++) {
-        piped = piped || !strcmp(options->also_to.items[i], "-");
-    }
-    return piped;
-}
-
-static void print_result(const td_prediction *result, const td_predict_options *options) {
-    FILE *stream = writes_to_stdout(options) ? stderr : stdout;
+static void print_result(const td_prediction *result, const td_predict_options *options,
+                         bool piped) {
+    FILE *stream = piped ? stderr : stdout;
     (void)fprintf(stream, "%lld example%s", (long long)result->examples, plural(result->examples));
     if (!isnan(result->accuracy)) {
         (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
     }
-    if (options->to && strcmp(options->to, "-") != 0) {
+    if (options->to && !piped) {
         (void)fprintf(stream, "; outputs in %s", options->to);
     }
-    for (size_t i = 0; i < options->also_to.count; i++) {
+    for (size_t i = 0; !piped && i < options->also_to.count; i++) {
         (void)fprintf(stream, ", %s", options->also_to.items[i]);
     }
     (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
@@ -134,7 +130,7 @@ static void print_remark(void *user, const char *text) {
 }
 
 static int predict_all(const char *model, const char *data, td_predict_options *predict, bool quiet,
-                       bool json) {
+                       bool json, bool piped) {
     progress bar = progress_begin(quiet || json);
     FILE *stream = bar.live ? terminal_stream() : NULL;
     predict->progress = show_progress;
@@ -154,24 +150,9 @@ static int predict_all(const char *model, const char *data, td_predict_options *
     if (json) {
         print_json(&result, predict);
     } else if (!quiet) {
-        print_result(&result, predict);
+        print_result(&result, predict, piped);
     }
     return EXIT_GOOD;
-}
-
-/* Whether each word of "csv,png" is a sink; otherwise the option names a file or folder. */
-static bool are_sinks(const char *text) {
-    for (const char *at = text; *at;) {
-        char word[64];
-        size_t length = strcspn(at, ", ");
-        (void)snprintf(word, sizeof word, "%.*s", (int)length, at);
-        if (length == 0 || !td_sink_find(word)) {
-            return false;
-        }
-        at += length;
-        at += strspn(at, ", ");
-    }
-    return *text;
 }
 
 static int predict_named(const char *model, size_t input_count, const char **inputs,
@@ -314,14 +295,23 @@ static int run_predict(int count, char **arguments) {
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");
     }
-    if (json && writes_to_stdout(&predict)) {
-        return misuse(&command_predict, "--json and --to - both write to standard output");
-    }
     int refused = check_outputs(to, files, arguments, &predict, force);
     if (refused) {
         return refused;
     }
-    return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet, json);
+    const char *passing = NULL;
+    bool piped = false;
+    refused = output_place_formats(&command_predict, to, files, &passing, &piped);
+    if (!refused && json && piped) {
+        refused = misuse(&command_predict, "--json and --to - both write to standard output");
+    }
+    if (refused) {
+        return refused;
+    }
+    predict.to = files ? to[0] : NULL;
+    int status =
+        predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet, json, piped);
+    return passing ? output_pass(passing, status) : status;
 }
 
 const command command_predict = {

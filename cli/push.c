@@ -4,7 +4,7 @@
 #include "reading.h"
 
 static const char help[] =
-    "tapedeck push RUN... TARGET [--what GLOBS] [--steps A..B] [--json]\n"
+    "tapedeck push RUN… TARGET [OPTION…]\n"
     "\n"
     "Writes runs where another program looks for its own. RUN is whatever `tapedeck show` takes.\n"
     "\n"
@@ -15,6 +15,7 @@ static const char help[] =
     "          tensorboard:FOLDER    an event file in FOLDER/NAME\n"
     "          postgresql://HOST/DB  a team's database; what it has already is not sent again\n"
     "\n"
+    "  --to TARGET, -o TARGET   the same as TARGET\n"
     "  --what GLOBS    only these signals: 'loss,*.error'\n"
     "  --steps A..B    only these steps (A.. and ..B too)\n"
     "  --json          print what was written as JSON\n"
@@ -30,7 +31,8 @@ static const char help[] =
     "  tapedeck push runs/* postgresql://db.example.org/runs\n";
 
 static void report_problem(void *user, const char *text) {
-    *(int *)user = fail(EXIT_BAD, "%s", text);
+    complain("%s", text);
+    *(int *)user = EXIT_BAD;
 }
 
 static int push_one(const char *run, const char *target, const td_export_options *e, bool json) {
@@ -58,25 +60,29 @@ static int push_one(const char *run, const char *target, const td_export_options
 }
 
 static int run_push(int count, char **arguments) {
-    const char *steps = NULL;
+    const char *steps = NULL, *to = NULL;
     bool json = false;
     int outcome = EXIT_GOOD;
     td_export_options e = {.size = sizeof e, .problem = report_problem, .user = &outcome};
-    const option options[] = {{.name = "what", .text = &e.what},
+    const option options[] = {{.name = "to", .text = &to},
+                              {.name = "what", .text = &e.what},
                               {.name = "steps", .text = &steps},
                               {.name = "json", .flag = &json}};
     if (!parse_options(&command_push, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count < 2) {
+    if (!to && count > 1) {
+        to = arguments[--count];
+    }
+    if (!to || !count) {
         return misuse(&command_push, "expected RUN and TARGET");
     }
     if (steps && !parse_steps(steps, &e.first_step, &e.last_step)) {
         return misuse(&command_push, "--steps is A..B, A.., ..B or a number");
     }
-    for (int i = 0; i < count - 1; i++) {
-        int status = push_one(arguments[i], arguments[count - 1], &e, json);
+    for (int i = 0; i < count; i++) {
+        int status = push_one(arguments[i], to, &e, json);
         if (status == EXIT_USAGE) {
             return status;
         }

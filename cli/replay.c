@@ -24,7 +24,8 @@ static const char help[] =
     "  --form FORMS      tensor, stats, histogram, hash, … separated by commas; default: each\n"
     "                    file's own\n"
     "  --to SINKS        csv, npy, tensorboard, png, sqlite; default as in tracks\n"
-    "  --out DIR         write a run of its own into DIR, which must be new. Without it the "
+    "  --to DIR, -o DIR, --out DIR\n"
+    "                    write a run of its own into DIR, which must be new. Without it the "
     "records\n"
     "                    are added to RUN, marked in its table `replayed`; what is there stays\n"
     "  --when EXPR       only steps in which this holds: 'loss > 3'\n"
@@ -45,7 +46,8 @@ static const char help[] =
     "  tapedeck replay runs/demo --steps 1..540\n";
 
 typedef struct settings {
-    const char *steps, *record, *form, *to, *out, *when, *until, *history;
+    const char *steps, *record, *form, *to, *out, *when, *until, *history, *words[MAX_VALUES];
+    size_t word_count;
     bool json, quiet, dry_run;
 } settings;
 
@@ -156,16 +158,31 @@ static void print_json_result(const td_replay_result *result) {
 static int run_replay(int count, char **arguments) {
     settings s = {0};
     const option options[] = {
-        {.name = "steps", .text = &s.steps},     {.name = "record", .text = &s.record},
-        {.name = "form", .text = &s.form},       {.name = "to", .text = &s.to},
-        {.name = "out", .text = &s.out},         {.name = "when", .text = &s.when},
-        {.name = "until", .text = &s.until},     {.name = "history", .text = &s.history},
-        {.name = "json", .flag = &s.json},       {.name = "quiet", .flag = &s.quiet},
+        {.name = "steps", .text = &s.steps},
+        {.name = "record", .text = &s.record},
+        {.name = "form", .text = &s.form},
+        {.name = "to", .list = s.words, .list_count = &s.word_count},
+        {.name = "out", .text = &s.out},
+        {.name = "when", .text = &s.when},
+        {.name = "until", .text = &s.until},
+        {.name = "history", .text = &s.history},
+        {.name = "json", .flag = &s.json},
+        {.name = "quiet", .flag = &s.quiet},
         {.name = "dry-run", .flag = &s.dry_run},
     };
     if (!parse_options(&command_replay, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < s.word_count; i++) {
+        bool sinks = are_sinks(s.words[i]);
+        const char **taken = sinks ? &s.to : &s.out;
+        if (*taken) {
+            return misuse(&command_replay, "--to: two %s, %s and %s%s",
+                          sinks ? "lists of sinks" : "folders", *taken, s.words[i],
+                          sinks ? "; sinks go in one list" : "");
+        }
+        *taken = s.words[i];
     }
     td_replay_options how = {.size = sizeof how,
                              .what = s.record,

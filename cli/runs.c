@@ -141,10 +141,10 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     table *t = user;
     t->unread |= summary->problem_count > 0 || summary->error;
     for (size_t i = 0; i < summary->problem_count; i++) {
-        (void)fail(EXIT_BAD, "%s: %s", summary->info->folder, summary->problems[i]);
+        complain("%s: %s", summary->info->folder, summary->problems[i]);
     }
     if (summary->error) {
-        (void)fail(EXIT_BAD, "%s", summary->error);
+        complain("%s", summary->error);
         return TD_OK;
     }
     if (t->count == t->capacity) {
@@ -532,13 +532,19 @@ static int print_list(table *t, const char *folder, const choice *chosen) {
         return status;
     }
     if (t->left_out) {
-        (void)fail(EXIT_GOOD, "note: %d run%s left out, which have nothing of a name in --filter",
-                   t->left_out, t->left_out == 1 ? " is" : "s are");
+        char text[128];
+        (void)snprintf(text, sizeof text,
+                       "%d run%s left out, which have nothing of a name in --filter", t->left_out,
+                       t->left_out == 1 ? " is" : "s are");
+        note(text);
     }
     if (t->json) {
         print_json(t);
     } else if (t->count == 0 && !chosen->csv) {
-        (void)fprintf(stderr, "no runs in %s%s\n", folder, t->filter_count ? " match" : "");
+        char text[4300];
+        (void)snprintf(text, sizeof text, "no runs in %s%s", folder,
+                       t->filter_count ? " match" : "");
+        note(text);
     } else if (chosen->keys || chosen->over || chosen->csv) {
         return print_chosen(t, chosen);
     } else {

@@ -291,7 +291,7 @@ static int run_statement(const char *const *runs, size_t count, const char *stat
     const char *const *problems;
     size_t problem_count = td_sql_problems(l.sql, &problems);
     for (size_t i = 0; i < problem_count; i++) {
-        (void)fail(EXIT_BAD, "%s", problems[i]);
+        complain("%s", problems[i]);
     }
     td_sql_close(l.sql);
     return end < 0 ? fail(EXIT_BAD, "%s", error.text) : problem_count ? EXIT_BAD : EXIT_GOOD;

@@ -43,7 +43,8 @@ static const char help[] =
     "  --factor F        F instead of three\n"
     "  --metric NAME     what decides: its best epoch (val_loss; without a validation part loss)\n"
     "  --jobs N, -j N    trials at a time (as many as cores, with one thread each)\n"
-    "  --out DIR         create the sweep's folder in DIR instead of runs\n"
+    "  --to DIR, -o DIR, --out DIR\n"
+    "                    create the sweep's folder in DIR instead of runs\n"
     "  --resume FOLDER   go on with a sweep that was stopped or killed; its trials go on from "
     "their\n"
     "                    last checkpoints, and come to the same bits\n"
@@ -523,6 +524,7 @@ static int run_sweep(int count, char **arguments) {
         {.name = "metric", .text = &asked.sweep.metric},
         {.name = "jobs", .text = &jobs},
         {.name = "out", .text = &asked.sweep.out},
+        {.name = "to", .text = &asked.sweep.out},
         {.name = "resume", .text = &asked.resume},
         {.name = "quiet", .flag = &asked.quiet},
         {.name = "json", .flag = &asked.json},

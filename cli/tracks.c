@@ -1,29 +1,50 @@
 /* tapedeck tracks: what a run records, and other tracks for one that is being written. */
+#include "json.h"
 #include "options.h"
 #include "reading.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const double MAX_WAIT = 60; /* seconds for a step to end */
 
 typedef struct listing {
     bool known;
-    bool any;
+    bool any, json;
 } listing;
+
+/* {"tracks": ["…", …]} */
+static void print_json_lines(const char *lines) {
+    char *copy = strdup(lines), *rest = NULL;
+    const char *before = "";
+    (void)fputs("{\"tracks\": [", stdout);
+    for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        (void)fputs(before, stdout);
+        print_json_text(line);
+        before = ", ";
+    }
+    (void)fputs("]}\n", stdout);
+    free(copy);
+}
 
 static void print_tracks(void *user, const char *key, const char *value) {
     listing *l = user;
     if (strcmp(key, "deck.tracks") == 0) {
         l->known = true;
         l->any = *value != 0;
-        (void)printf("%s%s", value, l->any ? "\n" : "");
+        if (l->json) {
+            print_json_lines(value);
+        } else {
+            (void)printf("%s%s", value, l->any ? "\n" : "");
+        }
     }
 }
 
-static int list_tracks(const char *path) {
+static int list_tracks(const char *path, bool json) {
     td_run *run = open_run(path);
     td_error error = {0};
-    listing l = {0};
+    listing l = {.json = json};
     if (!run) {
         return EXIT_BAD;
     }
@@ -45,18 +66,20 @@ static int list_tracks(const char *path) {
 static int run_tracks(int count, char **arguments) {
     const char *add[MAX_VALUES], *remove[MAX_VALUES];
     size_t add_count = 0, remove_count = 0;
+    bool json = false;
     const option options[] = {
         {.name = "add", .list = add, .list_count = &add_count},
         {.name = "remove", .list = remove, .list_count = &remove_count},
+        {.name = "json", .flag = &json},
     };
-    if (!parse_options(&command_tracks, options, 2, &count, arguments)) {
+    if (!parse_options(&command_tracks, options, 3, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count != 1) {
         return misuse(&command_tracks, "expected one RUN");
     }
     if (add_count + remove_count == 0) {
-        return list_tracks(arguments[0]);
+        return list_tracks(arguments[0], json);
     }
     td_error error = {0};
     int64_t step = 0;
@@ -65,7 +88,7 @@ static int run_tracks(int count, char **arguments) {
     if (status) {
         return fail(status_of(status), "%s", error.text);
     }
-    (void)printf("changed after step %lld\n", (long long)step);
+    (void)printf(json ? "{\"step\": %lld}\n" : "changed after step %lld\n", (long long)step);
     return EXIT_GOOD;
 }
 
@@ -88,6 +111,7 @@ const command command_tracks = {
         "\n"
         "  --add TRACK      records this, too\n"
         "  --remove TRACK   no longer records this: a line of the list\n"
+        "  --json           the tracks, or the step after which they changed, as JSON\n"
         "\n"
         "Examples\n"
         "  tapedeck tracks runs/demo\n"

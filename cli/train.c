@@ -25,7 +25,8 @@ static const char help[] =
     "  --set KEY=VALUE   change the file before it is checked: --set train.epochs=3,\n"
     "                    --set data.batch=64, --set model.0.conv2d.filters=16; null removes\n"
     "                    a section or its key: --set data.augment=null; may be repeated\n"
-    "  --out DIR         create the run in DIR instead of runs\n"
+    "  --to DIR, -o DIR, --out DIR\n"
+    "                    create the run in DIR instead of runs\n"
     "  --resume RUN      go on with a run from its last checkpoint, bit for bit; its files "
     "continue.\n"
     "                    Without EXPERIMENT.yaml, with the run's own\n"
@@ -447,6 +448,7 @@ static int run_train(int count, char **arguments) {
     const option options[] = {
         {.name = "set", .list = s.set, .list_count = &s.set_count},
         {.name = "out", .text = &s.out},
+        {.name = "to", .text = &s.out},
         {.name = "resume", .text = &s.resume},
         {.name = "from", .text = &from},
         {.name = "dry-run", .flag = &s.dry_run},

@@ -1,5 +1,6 @@
 /* tapedeck view: runs in a browser. */
 #include "tapedeck/view.h"
+#include "json.h"
 #include "options.h"
 
 #include <signal.h>
@@ -35,6 +36,7 @@ static const char help[] =
     "               when the viewer is started again\n"
     "  --write      tags, notes, stars, the archive and records of steps that are executed again,\n"
     "               which the page then offers, are kept in the runs\n"
+    "  --json       print the address as JSON\n"
     "\n"
     "Examples\n"
     "  tapedeck view\n"
@@ -82,7 +84,8 @@ static void open_browser(const char *url, char *path, size_t size) {
     posix_spawn_file_actions_destroy(&silent);
 }
 
-static int serve_folder(const char *folder, const td_viewer_options *options, bool open) {
+static int serve_folder(const char *folder, const td_viewer_options *options, bool open,
+                        bool json) {
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -97,7 +100,13 @@ static int serve_folder(const char *folder, const td_viewer_options *options, bo
     if (!viewer) {
         return fail(status_of(error.status), "%s", error.text);
     }
-    printf("%s\n", td_viewer_url(viewer));
+    if (json) {
+        (void)fputs("{\"url\": ", stdout);
+        print_json_text(td_viewer_url(viewer));
+        (void)puts("}");
+    } else {
+        printf("%s\n", td_viewer_url(viewer));
+    }
     bool printed = fflush(stdout) == 0;
     char redirect[4096] = "";
     if (open && printed) {
@@ -117,12 +126,13 @@ static int serve_folder(const char *folder, const td_viewer_options *options, bo
 static int run_view(int count, char **arguments) {
     const char *port = NULL, *store = NULL;
     td_viewer_options options = {.size = sizeof options};
-    bool no_open = false;
+    bool no_open = false, json = false;
     const option table[] = {{.name = "port", .text = &port},
                             {.name = "store", .text = &store},
                             {.name = "host", .text = &options.host},
                             {.name = "no-open", .flag = &no_open},
                             {.name = "write", .flag = &options.write},
+                            {.name = "json", .flag = &json},
                             {.name = "token-file", .text = &options.token_file}};
     if (!parse_options(&command_view, table, sizeof table / sizeof *table, &count, arguments)) {
         return EXIT_USAGE;
@@ -142,7 +152,7 @@ static int run_view(int count, char **arguments) {
         program[length] = 0;
         options.program = program;
     }
-    return serve_folder(store ? store : count ? arguments[0] : "runs", &options, !no_open);
+    return serve_folder(store ? store : count ? arguments[0] : "runs", &options, !no_open, json);
 }
 
 const command command_view = {
@@ -150,4 +160,5 @@ const command command_view = {
     .summary = "look at runs in a browser, live",
     .help = help,
     .run = run_view,
+    .lacks = LACKS_TO, /* it prints an address, and serves */
 };

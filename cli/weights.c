@@ -1,6 +1,8 @@
 /* tapedeck weights: parameters out of a model, and back into one. */
 #include "command.h"
+#include "json.h"
 #include "options.h"
+#include "output.h"
 
 #include "tapedeck/model.h"
 
@@ -29,7 +31,7 @@ static const char help[] =
     "  model.onnx          the operators its layers are made of, for onnxruntime and others; of a\n"
     "                      model that came from ONNX its graph, with the parameters as they are\n"
     "\n"
-    "  --to FILE        where to\n"
+    "  --to FILE        where to; - is standard output, as CSV; -.npz, … in another format\n"
     "  --from WEIGHTS   first replace the parameters by those of this file: .csv or .npz as "
     "above,\n"
     "                   .safetensors or .pt (also a state dictionary of PyTorch, whose modules "
@@ -44,6 +46,7 @@ static const char help[] =
     "be\n"
     "                   loaded\n"
     "  --force          replace a file that is there already and holds no weights\n"
+    "  --json           print what was written as JSON\n"
     "\n"
     "Examples\n"
     "  tapedeck weights runs/demo --to weights.csv\n"
@@ -68,7 +71,7 @@ static td_status save_model(const td_model *model, const char *note_text, const 
                                      : td_weights_save(model, to, error);
 }
 
-static int convert_model(const char *path, bool raw, const char *to) {
+static int convert_model(const char *path, bool raw, const char *to, size_t *count) {
     td_error error = {0};
     td_tensor_table *table = td_tensor_table_open(path, raw, &error);
     td_status status = table ? td_tensor_table_save(table, to, &error) : error.status;
@@ -76,17 +79,45 @@ static int convert_model(const char *path, bool raw, const char *to) {
     if (!status && remark) {
         note(remark);
     }
+    *count = table ? td_tensor_table_about(table).count : 0;
     td_tensor_table_close(table);
+    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+}
+
+/* *count: of the tensors that were written. */
+static int write_weights(const char *path, const char *from, const char *to, bool tensors,
+                         size_t *count) {
+    if (tensors) {
+        return convert_model(path, true, to, count);
+    }
+    td_error error = {0};
+    const char *const keys[] = {TD_NOTE_DATA};
+    char *notes[1] = {NULL};
+    td_model *model = td_model_load_with(path, 1, keys, notes, &error);
+    if (!model && error.status == TD_NO_MODEL && !from) {
+        return convert_model(path, false, to, count);
+    }
+    if (!model) {
+        return fail(EXIT_BAD, "%s", error.text);
+    }
+    td_status status = from ? td_weights_load(model, from, &error) : TD_OK;
+    if (!status) {
+        status = save_model(model, notes[0], to, &error);
+    }
+    *count = td_model_parameter_count(model);
+    td_free_text(notes[0]);
+    td_model_destroy(model);
     return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
 }
 
 static int run_weights(int count, char **arguments) {
     const char *to = NULL, *from = NULL;
-    bool tensors = false, force = false;
+    bool tensors = false, force = false, json = false;
     const option options[] = {{.name = "to", .text = &to},
                               {.name = "from", .text = &from},
                               {.name = "tensors", .flag = &tensors},
-                              {.name = "force", .flag = &force}};
+                              {.name = "force", .flag = &force},
+                              {.name = "json", .flag = &json}};
     if (!parse_options(&command_weights, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
@@ -98,30 +129,23 @@ static int run_weights(int count, char **arguments) {
         return misuse(&command_weights, "--from replaces the parameters of a model: not with "
                                         "--tensors");
     }
+    if (json && output_is_stdout(to)) {
+        return misuse(&command_weights, "--to - and --json both print to standard output");
+    }
     const char *const read[] = {arguments[0], from};
-    if (check_not_read(to, read, 2, force) || check_free(to, force || td_output_is_ours(to))) {
+    const char *path = output_place(to, ".csv");
+    if (!path || check_not_read(path, read, 2, force) ||
+        check_free(path, force || td_output_is_ours(path))) {
         return EXIT_BAD;
     }
-    if (tensors) {
-        return convert_model(arguments[0], true, to);
+    size_t written = 0;
+    int status = write_weights(arguments[0], from, path, tensors, &written);
+    if (!status && json) {
+        (void)fputs("{\"out\": ", stdout);
+        print_json_text(path);
+        printf(", \"tensors\": %zu}\n", written);
     }
-    td_error error = {0};
-    const char *const keys[] = {TD_NOTE_DATA};
-    char *notes[1] = {NULL};
-    td_model *model = td_model_load_with(arguments[0], 1, keys, notes, &error);
-    if (!model && error.status == TD_NO_MODEL && !from) {
-        return convert_model(arguments[0], false, to);
-    }
-    if (!model) {
-        return fail(EXIT_BAD, "%s", error.text);
-    }
-    td_status status = from ? td_weights_load(model, from, &error) : TD_OK;
-    if (!status) {
-        status = save_model(model, notes[0], to, &error);
-    }
-    td_free_text(notes[0]);
-    td_model_destroy(model);
-    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+    return output_pass(path, status);
 }
 
 const command command_weights = {

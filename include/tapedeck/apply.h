@@ -28,7 +28,7 @@ TD_API bool td_output_is_ours(const char *path);
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
     size_t size; /* sizeof(td_predict_options) */
-    /* .csv: label,class_0,…; "-": the same to standard output; .npy; a name that ends in '/': a
+    /* .csv: label,class_0,… (class_NAME where classes have names); "-": the same to standard output; .npy; a name that ends in '/': a
      * folder with a PNG of each output, grey or (three channels) in colour. NULL: nowhere. A model of
      * several outputs has columns OUTPUT_label,OUTPUT_0,… of each, or a file or folder for each. */
     const char *to;

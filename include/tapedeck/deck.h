@@ -119,7 +119,7 @@ typedef struct td_signal_info {
      * of a sum: never merged). With several mesh dimensions a word for each:
      * "dp=batch,tp=shard:1". "" or NULL: batch where it is batched, otherwise replicated. */
     const char *placement;
-    /* Predictions are values of a regression: in tables their columns are value_0, value_1, …, not class_0, … */
+    /* Predictions are values of a regression: in tables their columns are value_0, value_1, …, not class_0 or class_NAME */
     bool values;
 } td_signal_info;
 

@@ -54,13 +54,19 @@ class Names(Case):
         self.run_program("predict", "runs/animals", "animals.csv", "--to", "out.csv")
         for path, first in ((("out.csv",), []), (("runs", "animals", "predictions.csv"), ["epoch", "step", "sample"])):
             rows = self.rows(*path)
-            self.assertEqual(list(rows[0]), [*first, "label", "class_0", "class_1", "class_2", "predicted"])
+            self.assertEqual(list(rows[0]), [*first, "label", 'class_a "bird", or so', "class_cat", "class_dog", "predicted"])
             self.assertEqual(len(rows), 60)
             for row in rows:
-                scores = [float(row[f"class_{i}"]) for i in range(3)]
-                self.assertEqual(row["predicted"],
-                                 ['a "bird", or so', "cat", "dog"][scores.index(max(scores))])
+                scores = {name[len("class_"):]: float(row[name]) for name in row if name.startswith("class_")}
+                self.assertEqual(row["predicted"], max(scores, key=scores.get))
             self.assertGreater(sum(row["label"] == row["predicted"] for row in rows), 55)
+
+    def test_long_names_are_whole_in_the_header(self):
+        kinds = [c * 150 + "," for c in "ab"]
+        self.train_animals(kinds, units=2)
+        self.run_program("predict", "runs/animals", "animals.csv", "--to", "out.csv")
+        for path in (("out.csv",), ("runs", "animals", "predictions.csv")):
+            self.assertEqual(list(self.rows(*path)[0])[-3:], ["class_" + kinds[0], "class_" + kinds[1], "predicted"])
 
     def test_new_data_without_labels_get_names_too(self):
         self.train_animals(["cat", "dog", "bird"])
@@ -72,15 +78,15 @@ class Names(Case):
     def test_two_classes_of_one_output(self):
         self.train_animals(["no", "yes"], loss="binary_crossentropy", units=1)
         rows = self.rows("runs", "animals", "predictions.csv")
-        self.assertEqual(list(rows[0]), ["epoch", "step", "sample", "label", "class_0", "predicted"])
+        self.assertEqual(list(rows[0]), ["epoch", "step", "sample", "label", "class_yes", "predicted"])
         for row in rows:
             self.assertIn(row["label"], ("no", "yes"))
-            self.assertEqual(row["predicted"], "yes" if float(row["class_0"]) > 0 else "no")
+            self.assertEqual(row["predicted"], "yes" if float(row["class_yes"]) > 0 else "no")
 
     def test_one_hot_labels_are_one_label(self):
         self.train_animals(["cat", "dog", "bird"], loss="categorical_crossentropy")
         rows = self.rows("runs", "animals", "predictions.csv")
-        self.assertEqual(list(rows[0])[3:], ["label", "class_0", "class_1", "class_2", "predicted"])
+        self.assertEqual(list(rows[0])[3:], ["label", "class_bird", "class_cat", "class_dog", "predicted"])
         self.assertEqual({row["label"] for row in rows}, {"cat", "dog", "bird"})
 
     def test_numbers_stay_numbers_and_values_have_no_class(self):
@@ -109,7 +115,7 @@ class Names(Case):
         self.train(IMAGES)
         self.run_program("predict", "runs/pictures", "pictures", "--to", "out.csv")
         rows = self.rows("out.csv")
-        self.assertEqual(list(rows[0]), ["label", "class_0", "class_1", "file", "predicted"])
+        self.assertEqual(list(rows[0]), ["label", "class_dark", "class_light", "file", "predicted"])
         self.assertEqual([row["file"] for row in rows],
                          [f"{kind}/{i}.png" for kind in ("dark", "light") for i in range(4)])
         for row in rows:
@@ -117,7 +123,7 @@ class Names(Case):
             self.assertEqual(row["predicted"], row["label"])
         self.run_program("predict", "runs/pictures", "pictures/light", "--to", "out.csv")
         rows = self.rows("out.csv")
-        self.assertEqual(list(rows[0]), ["class_0", "class_1", "file", "predicted"])
+        self.assertEqual(list(rows[0]), ["class_dark", "class_light", "file", "predicted"])
         self.assertEqual(rows[3]["file"], "3.png")
         self.assertEqual(rows[3]["predicted"], "light")
 

@@ -51,10 +51,10 @@ class PredictAndWeights(Case):
         done = self.run_program("predict", "runs/small", "table.csv", "--to", "out.csv")
         self.assertRegex(done.stdout, r"40 examples, accuracy \d")
         out = pandas.read_csv(self.path("out.csv"))
-        self.assertEqual(list(out), ["label", "class_0", "class_1", "predicted"])
+        self.assertEqual(list(out), ["label", "class_no", "class_yes", "predicted"])
         self.assertEqual(list(out.label), ["yes" if label else "no" for label in self.labels])
         recorded = pandas.read_csv(self.path("runs", "small", "predictions.csv"))
-        scores = ["class_0", "class_1"]
+        scores = ["class_no", "class_yes"]
         numpy.testing.assert_allclose(out[scores].to_numpy()[recorded["sample"]],
                                       recorded[scores].to_numpy(), atol=1e-5)
 
@@ -62,10 +62,10 @@ class PredictAndWeights(Case):
         self.run_program("predict", "runs/small/model.safetensors", "new.csv", "--to", "out.csv",
                          "--quiet")
         out = pandas.read_csv(self.path("out.csv"))
-        self.assertEqual(list(out), ["class_0", "class_1", "predicted"])
+        self.assertEqual(list(out), ["class_no", "class_yes", "predicted"])
         self.run_program("predict", "runs/small", "new.csv", "--to", "out.npy", "--batch", "7")
         numpy.testing.assert_allclose(numpy.load(self.path("out.npy")),
-                                      out[["class_0", "class_1"]].to_numpy(), atol=1e-6)
+                                      out[["class_no", "class_yes"]].to_numpy(), atol=1e-6)
         self.run_program("predict", "runs/small", "new.csv", "--to", "pictures/")
         self.assertEqual(len(os.listdir(self.path("pictures"))), 40)
 

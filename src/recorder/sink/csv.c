@@ -84,9 +84,11 @@ static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
                                           : last);
 }
 
-/* Allocates a header with that many columns besides epoch and step; NULL when memory is exhausted. */
-static char *header_room(int64_t columns, td_error *error) {
-    char *header = td__calloc((size_t)columns + 3, TD__CSV_CELL(PREFIX_SIZE + TD__NUMBER_TEXT));
+/* Allocates a header with that many columns besides epoch and step, each of them with room for more bytes than its
+ * prefix and number take; NULL when memory is exhausted. */
+static char *header_room(int64_t columns, size_t more, td_error *error) {
+    char *header =
+        td__calloc((size_t)columns + 3, TD__CSV_CELL(PREFIX_SIZE + TD__NUMBER_TEXT) + more);
     if (!header) {
         td_error_set(error, TD_MEMORY, "csv: out of memory for %lld columns", (long long)columns);
     }
@@ -110,20 +112,33 @@ static char *header_cells(char *out, const char *word, int64_t count, bool plain
     return out;
 }
 
+/* PREFIX_0,…, or class_NAME,… where the columns score classes that have names. */
+static char *value_cells(char *out, const td_record *record, const td__csv_table *wanted) {
+    char prefix[PREFIX_SIZE];
+    make_prefix(prefix, record);
+    if (!wanted->scores || !td__column_class(record->info, 0, wanted->columns)) {
+        return header_cells(out, prefix, wanted->columns, false);
+    }
+    for (int64_t i = 0; i < wanted->columns; i++) {
+        out += td__class_column(out, td__column_class(record->info, i, wanted->columns));
+        *out++ = ',';
+    }
+    return out;
+}
+
 /* epoch,step,sample[,label…],PREFIX_0,…[,predicted] */
 static td_status add_rows_table(td_sink *sink, const td_record *record, td__csv_table **signal,
                                 const td__csv_table *wanted, td__csv_table **found,
                                 td_error *error) {
     int64_t labels = wanted->labels > 0 ? wanted->labels : 0;
-    char prefix[PREFIX_SIZE];
-    make_prefix(prefix, record);
-    char *header = header_room(labels + wanted->columns, error);
+    size_t names = wanted->scores ? TD__CLASS_COLUMN(td__class_room(record->info)) : 0;
+    char *header = header_room(labels + wanted->columns, names, error);
     if (!header) {
         return TD_MEMORY;
     }
     char *end = stpcpy(header, "epoch,step,sample,");
     end = header_cells(end, "label", labels, true);
-    end = header_cells(end, prefix, wanted->columns, false);
+    end = value_cells(end, record, wanted);
     end = header_cells(end, "predicted", wanted->scores, true);
     end[-1] = '\n';
     td_status status = td__csv_table_add(&sink->tables, record, signal, wanted, header,
@@ -230,7 +245,7 @@ static td_status add_batch_table(td_sink *sink, const td_record *record, td__csv
         .form = TD_BATCH, .columns = earlier > count ? earlier : count, .labels = -1};
     char prefix[PREFIX_SIZE];
     make_prefix(prefix, record);
-    char *header = header_room(wanted.columns, error);
+    char *header = header_room(wanted.columns, 0, error);
     if (!header) {
         return TD_MEMORY;
     }

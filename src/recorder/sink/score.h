@@ -35,6 +35,23 @@ static inline const char *td__class_name(const td_signal_info *info, double numb
     return whole && number == (double)(size_t)number ? info->units[(size_t)number] : NULL;
 }
 
+/* The name of the class that a column scores; NULL when it has none. A single column scores the second of two. */
+static inline const char *td__column_class(const td_signal_info *info, int64_t column,
+                                           int64_t columns) {
+    bool one = columns == 1 && info->unit_count == 2;
+    return one || columns == (int64_t)info->unit_count ? info->units[one ? 1 : column] : NULL;
+}
+
+/* The header's cell of such a column, class_NAME; returns its length. out has TD__CLASS_COLUMN(strlen(name)) bytes. */
+#define TD__CLASS_COLUMN(length) (TD__CSV_CELL((length) + 6) + (length) + 7)
+static inline size_t td__class_column(char *out, const char *name) {
+    size_t length = strlen(name) + 6;
+    char *text =
+        stpcpy(out + TD__CSV_CELL(length), "class_") - 6; /* the cell is written in front of it */
+    memcpy(text + 6, name, length - 6);
+    return td__csv_cell(out, text, length);
+}
+
 /* Bytes that the longest name, or a number, takes as a CSV cell. */
 static inline size_t td__class_room(const td_signal_info *info) {
     size_t longest = TD__NUMBER_ROOM;

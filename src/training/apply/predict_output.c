@@ -50,48 +50,62 @@ static td_status stream_error(const td__predict_output *output, td_error *error)
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* A column's name: OUTPUT_WORD where there are several outputs, else WORD; then _NUMBER unless -1. */
-static void column(td__predict_output *output, const td__predicted_output *predicted,
-                   const char *word, int64_t number) {
-    char text[600], cell[TD__CSV_CELL(sizeof text)], digits[24] = "";
+/* A column's name: OUTPUT_WORD where there are several outputs, else WORD; then NAME, or _NUMBER unless -1. False: no
+ * memory. */
+static bool column(td__predict_output *output, const td__predicted_output *predicted,
+                   const char *word, const char *name, int64_t number) {
+    const char *before = predicted->name ? predicted->name : "";
+    size_t length = strlen(before) + strlen(word) + strlen(name) + TD__NUMBER_ROOM;
+    char digits[24] = "";
+    if (!td__grow(&output->text, &output->text_capacity, TD__CSV_CELL(length) + length,
+                  SIZE_MAX / 2, 1)) {
+        return false;
+    }
     if (number >= 0) {
         (void)snprintf(digits, sizeof digits, "_%" PRId64, number);
     }
-    int length =
-        snprintf(text, sizeof text, "%.300s%s%.200s%s", predicted->name ? predicted->name : "",
-                 predicted->name && *word ? "_" : "", word, digits);
+    char *text = output->text + TD__CSV_CELL(length); /* the cell is written in front of it */
+    int size = snprintf(text, length, "%s%s%s%s%s", before, *before && *word ? "_" : "", word, name,
+                        digits);
     (void)fputs(output->began ? "," : "", output->stream);
-    (void)fwrite(cell, 1, td__csv_cell(cell, text, (size_t)length), output->stream);
+    (void)fwrite(output->text, 1, td__csv_cell(output->text, text, (size_t)size), output->stream);
     output->began = true;
+    return true;
 }
 
-/* class_0, or class_NAME where the columns have names; value_0 of a regression; OUTPUT_0 of several outputs. */
-static void class_column(td__predict_output *output, const td__predicted_output *predicted,
-                         int64_t i) {
-    const char *name = output->about.named ? td__class_name(&predicted->scores, (double)i) : NULL;
-    char text[256];
-    (void)snprintf(text, sizeof text, "class_%.200s", name ? name : "");
+/* class_NAME where classes have names, else class_0; value_0 of a regression; OUTPUT_0 of several outputs. */
+static bool value_column(td__predict_output *output, size_t k, int64_t i, int64_t count) {
+    const td__predicted_output *predicted = &output->about.outputs[k];
+    const char *name = output->scores[k] || output->about.named
+                           ? td__column_class(&predicted->scores, i, count)
+                           : NULL;
+    if (name) {
+        return column(output, predicted, "class_", name, -1);
+    }
     const char *word = predicted->name ? "" : predicted->scores.values ? "value" : "class";
-    column(output, predicted, name ? text : word, name ? -1 : i);
+    return column(output, predicted, word, "", i);
 }
 
 /* label,class_0,…[,predicted], of each output; [,file] */
-static void csv_header(td__predict_output *output, const td_view *predictions) {
+static bool csv_header(td__predict_output *output, const td_view *predictions) {
+    bool good = true;
     for (size_t k = 0; k < output->about.count; k++) {
         const td__predicted_output *predicted = &output->about.outputs[k];
-        for (int64_t i = 0; i < predicted->label_count; i++) {
-            column(output, predicted, "label", predicted->label_count == 1 ? -1 : i);
+        int64_t labels = predicted->label_count, values = row_elements(&predictions[k]);
+        for (int64_t i = 0; good && i < labels; i++) {
+            good = column(output, predicted, "label", "", labels == 1 ? -1 : i);
         }
-        for (int64_t i = 0; i < row_elements(&predictions[k]); i++) {
-            class_column(output, predicted, i);
+        for (int64_t i = 0; good && i < values; i++) {
+            good = value_column(output, k, i, values);
         }
-        if (output->files && k + 1 == output->about.count) {
-            column(output, &(td__predicted_output){0}, "file", -1);
+        if (good && output->files && k + 1 == output->about.count) {
+            good = column(output, &(td__predicted_output){0}, "file", "", -1);
         }
-        if (output->scores[k]) {
-            column(output, predicted, "predicted", -1);
+        if (good && output->scores[k]) {
+            good = column(output, predicted, "predicted", "", -1);
         }
     }
+    return good;
 }
 
 static char *label_cells(const td__predicted_output *predicted, char *out, int64_t row,
@@ -133,7 +147,8 @@ static char *csv_row(const td__predict_output *output, char *out, int64_t row,
 }
 
 /* Which columns there are, known when the first outputs are. */
-static void csv_begin(td__predict_output *output, const td_view *predictions) {
+static td_status csv_begin(td__predict_output *output, const td_view *predictions,
+                           td_error *error) {
     output->room = TEXT_BYTES;
     output->files = td_dataset_file(output->about.data, TD_TRAINING, 0) != NULL;
     for (size_t k = 0; k < output->about.count; k++) {
@@ -143,15 +158,19 @@ static void csv_begin(td__predict_output *output, const td_view *predictions) {
         output->room += (size_t)(classes + predicted->label_count) * TD__NUMBER_ROOM +
                         2 * td__class_room(&predicted->scores);
     }
-    csv_header(output, predictions);
+    if (!csv_header(output, predictions)) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for the header", output->path);
+    }
     (void)fputc('\n', output->stream);
+    return TD_OK;
 }
 
 static td_status csv_write(td__predict_output *output, const td_view *predictions,
                            const td_batch *batch, td_error *error) {
     int64_t rows = predictions[0].shape.dims[0];
-    if (output->written == 0) {
-        csv_begin(output, predictions);
+    td_status status = output->written ? TD_OK : csv_begin(output, predictions, error);
+    if (status) {
+        return status;
     }
     char *at = output->text;
     for (int64_t row = 0; row < rows; row++) {
