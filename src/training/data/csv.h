@@ -152,8 +152,6 @@ TD_NODISCARD td_status td__csv_parse_part(td__csv *csv, td__row_store *store, td
 TD_NODISCARD td_status td__csv_join_parts(td__csv *csv, td__row_store *store,
                                           const td__csv_part *part, const struct td__cache *cache,
                                           td__table *table, td_error *error);
-/* The status of rank 0, and its text, in all processes. */
-TD_NODISCARD td_status td__csv_share_status(td_group *group, td_status status, td_error *error);
 
 /* --- shared by csv.c, csv_header.c and csv_columns.c ------------------------------------------ */
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "data/cache.h"
 #include "data/csv.h"
+#include "data/dataset.h"
 #include "group/group.h"
 
 /* Parsed values that are kept in memory. */
@@ -159,7 +160,7 @@ static td_status explain(const td__request *request, td__input *input, td__cache
                                        request->path);
         td__table_release(&unused);
     }
-    return td__csv_share_status(group, status, error);
+    return td__share_status(group, status, error);
 }
 
 /* What is not parsed together one process on each machine parses, and keeps in the cache if it is large. */

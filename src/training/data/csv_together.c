@@ -53,15 +53,6 @@ static td_status agree(td_group *group, td_status status, const td_error *mine, 
     return failed;
 }
 
-td_status td__csv_share_status(td_group *group, td_status status, td_error *error) {
-    verdict first = {.status = (int32_t)status};
-    (void)snprintf(first.text, sizeof first.text, "%s", status ? error->text : "");
-    td_status lost = td_group_broadcast(group, &first, sizeof first, 0, error);
-    return lost           ? lost
-           : first.status ? td_error_set(error, (td_status)first.status, "%s", first.text)
-                          : TD_OK;
-}
-
 td_status td__csv_can_share(const td_data_options *options, const td__input *input,
                             const td__cache *cache, bool wanted, bool *loaded, bool *can,
                             td_error *error) {
