@@ -227,6 +227,10 @@ typedef struct td_data_options {
         folds; /* instead of a share: the examples are cut into this many parts, drawn by split … */
     int64_t fold;     /* … and this one, from 1, is the validation part; 0: 1 */
     td_resize resize; /* folders of images */
+    /* CSV: processes (group.h) that open the same data at the same time, with the same options but for cache, and in the
+     * same order. Each parses a part of a large file; NULL: this process alone. A process that fails on its own
+     * notifies the others by td_group_fail. */
+    struct td_group *group;
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)

@@ -84,14 +84,24 @@ static td_status by_halving(td_group *group, td_group_request *r, void *scratch)
 
 td_status td__group_spread(td_group *group, td_group_request *r) {
     size_t bytes = r->count * r->element;
-    int at = (group->rank - r->root + group->size) % group->size, top = 1;
-    while (top < group->size) {
+    int size = r->members ? r->member_count : group->size, at = 0, top = 1;
+    if (r->members) {
+        while (r->members[at] != group->rank) {
+            at++;
+        }
+    } else {
+        at = (group->rank - r->root + size) % size;
+    }
+    while (top < size) {
         top *= 2;
     }
     for (int apart = top / 2; apart > 0; apart /= 2) {
-        bool sends = at % (2 * apart) == 0 && at + apart < group->size;
+        bool sends = at % (2 * apart) == 0 && at + apart < size;
         bool receives = at % (2 * apart) == apart;
-        int partner = ((sends ? at + apart : at - apart) + r->root) % group->size;
+        int other = sends ? at + apart : at - apart;
+        int partner = !sends && !receives ? 0
+                      : r->members        ? r->members[other]
+                                          : (other + r->root) % size;
         if ((sends && !td__group_exchange(group, partner, r->data, bytes, 0, NULL, 0)) ||
             (receives && !td__group_exchange(group, 0, NULL, 0, partner, r->data, bytes))) {
             return TD_IO;

@@ -206,6 +206,14 @@ int td_group_local_size(const td_group *group) {
     return count;
 }
 
+bool td__group_is_first_here(const td_group *group) {
+    int rank = 0;
+    while (strcmp(group->hosts[rank], group->hosts[group->rank]) != 0) {
+        rank++;
+    }
+    return rank == group->rank;
+}
+
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 static td_group_request *submit(td_group *group, const td_group_request *what, td_error *error) {
@@ -271,6 +279,17 @@ td_status td_group_broadcast(td_group *group, void *data, size_t size, int root,
     if (root < 0 || root >= group->size) {
         return td_error_set(error, TD_RANGE, "there is no rank %d among %d", root, group->size);
     }
+    return perform(group, &what, error);
+}
+
+td_status td__group_broadcast_among(td_group *group, void *data, size_t size, const int *members,
+                                    int count, td_error *error) {
+    td_group_request what = {.work = TD__GROUP_BROADCAST,
+                             .data = data,
+                             .count = size,
+                             .element = 1,
+                             .members = members,
+                             .member_count = count};
     return perform(group, &what, error);
 }
 

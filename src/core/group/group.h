@@ -28,6 +28,8 @@ struct td_group_request {
     void *data;
     size_t count, element; /* element: bytes; of sums 4 is float, 8 is double */
     int root;
+    const int *members; /* of TD__GROUP_BROADCAST: the root and who receives; NULL: all processes */
+    int member_count;
     void **all;    /* of TD__GROUP_COLLECT, in rank 0: the data of all, by rank, from td__calloc */
     size_t *sizes; /* likewise: bytes of each */
     bool done;     /* the lock's */
@@ -92,6 +94,11 @@ td_group *td__group_create(const td__transport *wire, double timeout, td_error *
  * group's size). Elsewhere both may be NULL. */
 TD_NODISCARD td_status td__group_collect(td_group *group, const void *mine, size_t size, void **all,
                                          size_t *sizes, td_error *error);
+/* data of members[0] in the other ones; no other process calls it. */
+TD_NODISCARD td_status td__group_broadcast_among(td_group *group, void *data, size_t size,
+                                                 const int *members, int count, td_error *error);
+/* Whether this process is the first one on its machine, by rank. */
+bool td__group_is_first_here(const td_group *group);
 /* td_group_add of doubles. */
 TD_NODISCARD td_status td__group_add_doubles(td_group *group, double *values, size_t count,
                                              td_error *error);

@@ -320,6 +320,13 @@ td_status td__input_read_at(const td__input *input, void *buffer, size_t size, i
     return changed ? changed : td_error_set(error, TD_IO, "%s: %s", input->path, strerror(reason));
 }
 
+td_status td__input_seek(td__input *input, int64_t offset, td_error *error) {
+    return gzseek(input->file, (z_off_t)offset, SEEK_SET) == (z_off_t)offset
+               ? TD_OK
+               : td_error_set(error, TD_IO, "%s: cannot be read from byte %lld on: %s", input->path,
+                              (long long)offset, td__file_reason(errno));
+}
+
 int td__input_descriptor(const td__input *input) {
     return input->file ? fcntl(input->descriptor, F_DUPFD_CLOEXEC, 0) : -1;
 }

@@ -44,6 +44,8 @@ bool td__input_is_plain(const td__input *input);
 /* Just these bytes of a plain file; where td__input_read goes on does not change. Any thread. */
 TD_NODISCARD td_status td__input_read_at(const td__input *input, void *buffer, size_t size,
                                          int64_t offset, td_error *error);
+/* td__input_read goes on from here, in a plain file. */
+TD_NODISCARD td_status td__input_seek(td__input *input, int64_t offset, td_error *error);
 /* Another descriptor of the open file, which the caller closes; -1 over memory or when the process has none left. */
 int td__input_descriptor(const td__input *input);
 /* The file as it was when it was opened; all zero over memory. */

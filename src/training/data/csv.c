@@ -497,7 +497,12 @@ static td_status take_row(td__csv *csv, td__row_store *store) {
 
 td_status td__csv_parse(td__csv *csv, td__row_store *store) {
     for (;;) {
-        td__csv_outcome outcome = parse_record(csv);
+        td__csv_outcome outcome =
+            csv->limit ? td__csv_skip_empty(csv, &csv->next, &csv->line) : TD__CSV_RECORD;
+        if (csv->limit && outcome == TD__CSV_RECORD && td__csv_position(csv) >= csv->limit) {
+            break;
+        }
+        outcome = outcome == TD__CSV_RECORD ? parse_record(csv) : outcome;
         if (outcome == TD__CSV_INCOMPLETE) {
             outcome = td__csv_fill(csv);
             if (outcome == TD__CSV_RECORD) {
@@ -514,7 +519,7 @@ td_status td__csv_parse(td__csv *csv, td__row_store *store) {
             return csv->status;
         }
     }
-    if (csv->rows == 0) {
+    if (csv->rows == 0 && !csv->limit) {
         csv->status = td_error_set(csv->error, TD_FORMAT, "%s has a header but no rows", csv->path);
     }
     return csv->status ? csv->status : td__csv_check_missing(csv);

@@ -9,6 +9,7 @@
 
 #include "data/store.h"
 #include "data/table.h"
+#include "tapedeck/group.h"
 
 enum {
     TD__CSV_BUFFER = 1 << 20,         /* bytes at first, unless capacity is set */
@@ -81,6 +82,7 @@ typedef struct td__csv {
     bool text_labels;      /* labels are texts though they look like numbers: 01 is not 1 */
     bool value_missing;    /* in the row that is being parsed */
     bool any_missing;      /* in the file */
+    int64_t limit;         /* rows that begin from this byte on are not parsed; 0: all rows are */
 } td__csv;
 
 /* A cell as it stands in the buffer. */
@@ -97,6 +99,10 @@ td_status td__csv_start(td__csv *csv);
 /* All rows into store; NULL: they are checked. */
 td_status td__csv_parse(td__csv *csv, td__row_store *store);
 void td__csv_release(td__csv *csv);
+/* Where the next record, or empty lines before it, stand in the file. */
+static inline int64_t td__csv_position(const td__csv *csv) {
+    return csv->read - (csv->end - csv->next);
+}
 /* What the parser found out moves into the table. */
 void td__csv_findings(td__table *table, td__csv *csv);
 struct td__cache;
@@ -120,9 +126,32 @@ typedef struct td__csv_index {
  * exhausted; reading all of it shows more. */
 bool td__csv_skim(td__csv *csv, td__csv_index *index, td__row_store *store);
 
-/* The names of all inputs of a file that has categories, found by reading it through. */
+/* The names of all inputs of a file that has categories, found by reading it through; together: by the
+ * processes of options->group. */
 td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
-                         td__names *inputs, td_error *error);
+                         bool together, td__names *inputs, td_error *error);
+
+/* --- csv_together.c: a file that the processes of options->group parse together ---------------- */
+
+/* The rows that this process parsed. */
+typedef struct td__csv_part {
+    int64_t first, total; /* the first one's number; rows of the whole file */
+    int32_t *class_of; /* owned: by this process's number of a class, the number of all; or NULL */
+} td__csv_part;
+
+/* Whether all processes can do that. *loaded: of this process, whether it has the table already; then of all. */
+TD_NODISCARD td_status td__csv_can_share(const td_data_options *options, const td__input *input,
+                                         const struct td__cache *cache, bool wanted, bool *loaded,
+                                         bool *can, td_error *error);
+/* td__csv_start and td__csv_parse of this process's part of the file's bytes. csv is one before td__csv_start;
+ * afterwards its rows, texts and categories are those of the whole file. The status is the same in all processes:
+ * TD_FORMAT, if anything is wrong with a row of any; who reads the file in order learns what. */
+TD_NODISCARD td_status td__csv_parse_part(td__csv *csv, td__row_store *store, td__csv_part *part,
+                                          td_error *error);
+/* Puts the parts together in the cache files of all machines, and opens table from there. csv has parsed its part. */
+TD_NODISCARD td_status td__csv_join_parts(td__csv *csv, td__row_store *store,
+                                          const td__csv_part *part, const struct td__cache *cache,
+                                          td__table *table, td_error *error);
 
 /* --- shared by csv.c, csv_header.c and csv_columns.c ------------------------------------------ */
 

@@ -516,14 +516,16 @@ static bool name_category(td__names *inputs, const char *column, td__names *text
 }
 
 td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
-                         td__names *inputs, td_error *error) {
+                         bool together, td__names *inputs, td_error *error) {
     td__csv csv = {.options = options,
                    .named_labels = named_labels,
                    .input = input,
                    .error = error,
                    .survey = true};
-    td_status status = td__csv_start(&csv);
-    status = status ? status : td__csv_parse(&csv, NULL);
+    td__csv_part part = {0};
+    td_status status =
+        together ? td__csv_parse_part(&csv, NULL, &part, error) : td__csv_start(&csv);
+    status = status || together ? status : td__csv_parse(&csv, NULL);
     for (int64_t i = 0; !status && i < csv.column_count; i++) {
         const td__csv_column *c = &csv.columns[i];
         char number[NAME_SIZE];

@@ -105,24 +105,19 @@ static int64_t *choose(td__csv *csv, size_t *count) {
     return wanted;
 }
 
-/* Where the next record, or empty lines before it, stand in the file. */
-static int64_t position(const td__csv *csv) {
-    return csv->read - (csv->end - csv->next);
-}
-
 static bool take_row(td__csv *csv, td__csv_index *index, td__row_store *store) {
     bool missing = csv->value_missing && csv->options->missing != TD_MISSING_DROP;
     csv->rows++;
     return !missing &&
            !td__row_store_add(store, NULL, 0, csv->values + csv->input_count,
                               (size_t)(csv->label_count + csv->weighted), csv->error) &&
-           (csv->rows % index->rows_in_block || add_offset(index, position(csv)));
+           (csv->rows % index->rows_in_block || add_offset(index, td__csv_position(csv)));
 }
 
 bool td__csv_skim(td__csv *csv, td__csv_index *index, td__row_store *store) {
     size_t count;
     int64_t *wanted = choose(csv, &count);
-    bool good = wanted && add_offset(index, position(csv));
+    bool good = wanted && add_offset(index, td__csv_position(csv));
     td__csv_outcome outcome = TD__CSV_RECORD;
     while (good && outcome != TD__CSV_END) {
         outcome = skim_record(csv, wanted, count);

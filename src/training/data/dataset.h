@@ -67,6 +67,15 @@ typedef struct td__label_range {
 TD_NODISCARD td_status td__labels_check(const td_dataset *dataset, int64_t first, int64_t count,
                                         td__label_range range, bool whole, td_error *error);
 
+/* measured.c: what depends on all of the data is found out by rank 0 of options->group, if there is one. */
+/* Whether this process looks at the data for it. */
+bool td__measures_here(const td_data_options *options);
+/* The status of rank 0, its text, and, if it is TD_OK, the values that it found, in all processes. */
+TD_NODISCARD td_status td__share_measured(const td_data_options *options, td_status status,
+                                          void *values, size_t size, td_error *error);
+/* The status and its text alone. */
+TD_NODISCARD td_status td__share_status(struct td_group *group, td_status status, td_error *error);
+
 /* missing.c: which rows are kept, before the split; what missing values are filled with, after it. */
 td_status td__missing_drop(td_dataset *dataset, const td_data_options *options, td_error *error);
 td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, td_error *error);

@@ -37,28 +37,39 @@ static td_status say_dropped(td_dataset *dataset, int t, int64_t dropped, td_err
                : TD_OK;
 }
 
-static td_status drop_rows(td_dataset *dataset, int t, td_error *error) {
-    const td__table *table = &dataset->tables[t];
+/* Rows without missing values, in order; returns how many through *count. */
+static td_status find_kept(const td__table *table, uint32_t *kept, int64_t *count,
+                           td_error *error) {
     float *inputs = td__calloc((size_t)table->input.count, sizeof *inputs);
-    bool countable = table->rows <= UINT32_MAX;
-    uint32_t *kept = countable ? td__calloc((size_t)table->rows, sizeof *kept) : NULL;
-    if (!inputs || !kept) {
-        td__free(inputs);
-        td__free(kept);
-        return td_error_set(error, TD_MEMORY, "no memory to list %lld rows",
-                            (long long)table->rows);
-    }
-    int64_t count = 0;
     size_t released = 0;
-    td_status status = TD_OK;
+    td_status status =
+        inputs ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for a row of inputs");
     for (int64_t row = 0; !status && row < table->rows; row++) {
         status = td__table_need(table, row, error);
         td__table_release_rows(table, row, &released);
         if (!status && !has_missing(table, row, inputs)) {
-            kept[count++] = (uint32_t)row;
+            kept[(*count)++] = (uint32_t)row;
         }
     }
     td__free(inputs);
+    return status;
+}
+
+static td_status drop_rows(td_dataset *dataset, int t, const td_data_options *options,
+                           td_error *error) {
+    const td__table *table = &dataset->tables[t];
+    bool countable = table->rows <= UINT32_MAX;
+    uint32_t *kept = countable ? td__calloc((size_t)table->rows, sizeof *kept) : NULL;
+    if (!kept) {
+        return td_error_set(error, TD_MEMORY, "no memory to list %lld rows",
+                            (long long)table->rows);
+    }
+    int64_t count = 0;
+    td_status status = td__measures_here(options) ? find_kept(table, kept, &count, error) : TD_OK;
+    status = td__share_measured(options, status, &count, sizeof count, error);
+    if (!status) {
+        status = td__share_measured(options, TD_OK, kept, (size_t)count * sizeof *kept, error);
+    }
     if (status || count == table->rows) {
         td__free(kept);
         return status;
@@ -73,7 +84,7 @@ td_status td__missing_drop(td_dataset *dataset, const td_data_options *options, 
     dataset->missing = options->missing;
     for (int t = 0; !status && options->missing == TD_MISSING_DROP && t < dataset->table_count;
          t++) {
-        status = drop_rows(dataset, t, error);
+        status = drop_rows(dataset, t, options, error);
     }
     return status;
 }
@@ -130,7 +141,9 @@ td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, 
     dataset->info.fill = dataset->fill;
     dataset->info.fill_count = count;
     if (!options->fill && options->missing == TD_MISSING_MEAN) {
-        return measure_missing(dataset, error);
+        td_status status = td__measures_here(options) ? measure_missing(dataset, error) : TD_OK;
+        return td__share_measured(options, status, dataset->fill, (size_t)count * sizeof(float),
+                                  error);
     }
     if (options->fill && options->fill_count != count) {
         return td_error_set(error, TD_BAD_SHAPE,

@@ -133,6 +133,14 @@ static td_status measure_columns(td_dataset *dataset, td_error *error) {
     return status;
 }
 
+static td_status measure_by_group(td_dataset *dataset, const td_data_options *options,
+                                  td_error *error) {
+    size_t size = (size_t)dataset->tables[0].input.count * sizeof(float);
+    td_status status = td__measures_here(options) ? measure_columns(dataset, error) : TD_OK;
+    status = td__share_measured(options, status, dataset->mean, size, error);
+    return status ? status : td__share_measured(options, status, dataset->deviation, size, error);
+}
+
 static td_status take_given(td_dataset *dataset, const td_data_options *options, int64_t count,
                             td_error *error) {
     if (!options->deviation || options->normal_count != count) {
@@ -163,7 +171,7 @@ td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *opti
                                 (long long)count);
         }
         td_status status = options->mean ? take_given(dataset, options, count, error)
-                                         : measure_columns(dataset, error);
+                                         : measure_by_group(dataset, options, error);
         if (status) {
             return status;
         }

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "group/group.h"
 #include "nn/model.h"
 
 #include <string.h>
@@ -133,31 +134,26 @@ td_status td__feed_status(const td_batches *batches, td_error *error) {
     return status ? td_error_set(error, status, "data: %s", reason.text) : TD_OK;
 }
 
-/* Whether opening it parses or decodes the files, and keeps what comes of that in the cache. */
-static bool is_parsed(const char *path) {
+/* Whether opening it decodes pictures, and keeps what comes of that in the cache. */
+static bool is_decoded(const char *path) {
     td__reader *reader = NULL;
-    return path && !td__reader_choose(path, &reader, NULL) &&
-           (reader == td__csv_read || reader == td__images_read);
+    return path && !td__reader_choose(path, &reader, NULL) && reader == td__images_read;
 }
 
-static bool is_first_on_its_machine(const td_group *group) {
-    int rank = 0;
-    while (strcmp(td_group_host(group, rank), td_group_host(group, td_group_rank(group))) != 0) {
-        rank++;
-    }
-    return rank == td_group_rank(group);
-}
-
-/* Of several processes on a machine one parses the files; the others find that in the cache. NULL, and the reason: the
- * data cannot be read. */
+/* Processes parse CSV files together. Of several processes on a machine one decodes a folder of pictures; the others
+ * find that in the cache. NULL, and the reason: the data cannot be read. */
 static td_dataset *open_data(const td_trainer *trainer, td_data_options *options,
                              td_error *reason) {
     td_group *group = trainer->options.group;
-    if (!group || td_group_size(group) == 1 || !is_parsed(options->train)) {
+    if (!group || td_group_size(group) == 1) {
         return td_dataset_open(options, reason);
     }
-    bool first = is_first_on_its_machine(group);
+    options->group = group;
     options->while_reading = false;
+    if (!is_decoded(options->train)) {
+        return td_dataset_open(options, reason);
+    }
+    bool first = td__group_is_first_here(group);
     td_dataset *data = first ? td_dataset_open(options, reason) : NULL;
     td_error lost = {0};
     if (td_group_barrier(group, &lost)) {
