@@ -26,6 +26,7 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
 #define WIN_SURE 0.7
+#define BEYOND_RATE 0.15 /* gain of another optimizer beyond that of another rate */
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
@@ -299,6 +300,16 @@ static td_confidence confidence_of_tuning(double score, double gain) {
     return score > FAIR ? TD_MAYBE : score < POOR && gain > WIN_SURE ? TD_SURE : TD_LIKELY;
 }
 
+/* What another rate of the run's own optimizer wins. */
+static double gain_of_rates(const td__case *c) {
+    double gain = 0;
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        const td__suspicion *s = &c->suspicions[i];
+        gain = s->rule->is_rate && s->tried ? fmax(gain, s->gain) : gain;
+    }
+    return gain;
+}
+
 static void judge_tuning(trials *t) {
     td__case *c = t->c;
     double score = c->baseline.score;
@@ -316,7 +327,10 @@ static void judge_tuning(trials *t) {
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(c, i);
         if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
-            accept(best, confidence_of_tuning(score, best->gain), best->gain);
+            bool as_well = best->rule->sets_rate && gain_of_rates(c) > best->gain - BEYOND_RATE;
+            accept(best, confidence_of_tuning(score, best->gain), best->gain - (as_well ? 1 : 0));
+            best->confidence =
+                as_well && best->confidence > TD_LIKELY ? TD_LIKELY : best->confidence;
         }
     }
 }
