@@ -26,7 +26,8 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
 #define WIN_SURE 0.7
-#define BEYOND_RATE 0.15 /* gain of another optimizer beyond that of another rate */
+#define FAR_BEYOND 0.9     /* a severity that leaves no doubt, whatever else is missing */
+#define BEYOND_RATE 0.15   /* gain of another optimizer beyond that of another rate */
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
@@ -151,7 +152,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
     }
     double both = gain_of(t, trial.score), only = gain_of(t, t->usual);
     double beyond = gain_over(t->usual, trial.score);
-    if (both > s->gain && (only < WIN || beyond > WIN_POOR)) {
+    if (both > s->gain && (only < WIN || (t->usual < FINE && beyond > WIN_POOR))) {
         s->gain = both;
         s->trial = trial;
         s->tried = true;
@@ -183,7 +184,7 @@ static void judge_contradictions(trials *t) {
         } else if (s->strength == TD__CONTRADICTION) {
             try_alone(t, s);
             if (c->baseline.score < FINE || s->gain > WIN) {
-                accept(s, TD_SURE, 3);
+                accept(s, TD_SURE, 3 + 0.9 * s->gain); /* what helps most first */
             }
         }
     }
@@ -264,8 +265,8 @@ static void judge_structure(trials *t) {
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
             /* What the first NaN came from is nearer to the cause than what does as well without it. */
             double nearer = best->origin ? 1 : 0;
-            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY,
-                   1 + best->gain + best->severity + nearer);
+            bool sure = best->gain > POOR || best->severity > FAR_BEYOND;
+            accept(best, sure ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity + nearer);
             found = true;
         }
     }
