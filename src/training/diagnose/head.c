@@ -7,6 +7,15 @@ bool td__is_crossentropy(td_loss loss) {
            loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
 }
 
+bool td__takes_probabilities(td_loss loss) {
+    return td__is_crossentropy(loss) || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY ||
+           loss == TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY;
+}
+
+bool td__takes_logarithms(td_loss loss) {
+    return loss == TD_LOSS_POISSON || loss == TD_LOSS_MSLE || loss == TD_LOSS_KL_DIVERGENCE;
+}
+
 td__range td__activation_range(td_activation activation) {
     switch (activation) {
     case TD_SIGMOID:
@@ -41,6 +50,40 @@ bool td__labels_are_signs(const td__case *c) {
            td__is_crossentropy(c->experiment->train.objective.loss);
 }
 
+const char *td__loss_misfit(td__case *c, bool *never) {
+    const td__column *labels = &c->facts.labels.all;
+    td_loss loss = c->experiment->train.objective.loss;
+    const char *name = td_loss_name(loss);
+    *never = true;
+    if (c->facts.task.kind != TD__TASK_VALUES) {
+        return NULL;
+    }
+    if (td__takes_logarithms(loss) && labels->minimum < 0) {
+        return td__say(c, "%s takes logarithms; the labels go from %.4g to %.4g", name,
+                       labels->minimum, labels->maximum);
+    }
+    if (loss == TD_LOSS_KL_DIVERGENCE && labels->maximum > 1) {
+        return td__say(c, "%s is for probabilities; the labels go from %.4g to %.4g", name,
+                       labels->minimum, labels->maximum);
+    }
+    if ((loss == TD_LOSS_HINGE || loss == TD_LOSS_SQUARED_HINGE) && c->facts.labels.distinct > 2) {
+        return td__say(c, "%s is for -1 and 1; the labels are values from %.4g to %.4g", name,
+                       labels->minimum, labels->maximum);
+    }
+    if (loss == TD_LOSS_COSINE_SIMILARITY && c->facts.labels.width == 1) {
+        return td__say(c, "%s of one number only compares signs, and has no gradient", name);
+    }
+    *never = false;
+    if (loss == TD_LOSS_COSINE_SIMILARITY || loss == TD_LOSS_CATEGORICAL_HINGE) {
+        return td__say(c, "%s does not compare how large values are", name);
+    }
+    if (loss == TD_LOSS_MAPE && labels->minimum <= 0) {
+        return td__say(c, "%s divides by the labels, and they go from %.4g to %.4g", name,
+                       labels->minimum, labels->maximum);
+    }
+    return NULL;
+}
+
 typedef struct head {
     td_activation activation;
     td_loss loss;
@@ -48,7 +91,7 @@ typedef struct head {
     bool classes;  /* labels are to be read as class numbers */
 } head;
 
-static head right_head(const td__case *c) {
+static head right_head(td__case *c) {
     const td__train_spec *train = &c->experiment->train;
     const td__task *task = &c->facts.task;
     switch (task->kind) {
@@ -64,11 +107,13 @@ static head right_head(const td__case *c) {
     case TD__TASK_LABELS:
         return (head){TD_SIGMOID, TD_LOSS_BINARY_CROSSENTROPY, 0, false};
     case TD__TASK_VALUES:
-    default:
-        return (head){TD_LINEAR,
-                      td__is_crossentropy(train->objective.loss) ? TD_LOSS_MSE
-                                                                 : train->objective.loss,
-                      0, false};
+    default: {
+        bool never, other = td__takes_probabilities(train->objective.loss) ||
+                            td__loss_misfit(c, &never) != NULL;
+        bool logarithm = train->objective.loss == TD_LOSS_POISSON;
+        return (head){!other && logarithm ? TD_SOFTPLUS : TD_LINEAR,
+                      other ? TD_LOSS_MSE : train->objective.loss, 0, false};
+    }
     }
 }
 

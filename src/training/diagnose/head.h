@@ -4,8 +4,13 @@
 
 #include "diagnose/rule.h"
 
-/* Cross-entropies take probabilities, or logits where the experiment says so. */
 bool td__is_crossentropy(td_loss loss);
+/* Cross-entropies, focal ones too, take probabilities, or logits where the experiment says so. */
+bool td__takes_probabilities(td_loss loss);
+/* Losses that take logarithms of outputs and labels. */
+bool td__takes_logarithms(td_loss loss);
+/* Why the loss does not suit labels that are values; NULL: it may. *never: it cannot. */
+const char *td__loss_misfit(td__case *c, bool *never);
 /* The values an activation can put out. */
 typedef struct td__range {
     double low, high;

@@ -26,6 +26,8 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
 #define WIN_SURE 0.7
+#define FAR_BEYOND 0.9     /* a severity that leaves no doubt, whatever else is missing */
+#define BEYOND_RATE 0.15   /* gain of another optimizer beyond that of another rate */
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
 static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
@@ -150,7 +152,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
     }
     double both = gain_of(t, trial.score), only = gain_of(t, t->usual);
     double beyond = gain_over(t->usual, trial.score);
-    if (both > s->gain && (only < WIN || beyond > WIN_POOR)) {
+    if (both > s->gain && (only < WIN || (t->usual < FINE && beyond > WIN_POOR))) {
         s->gain = both;
         s->trial = trial;
         s->tried = true;
@@ -182,7 +184,7 @@ static void judge_contradictions(trials *t) {
         } else if (s->strength == TD__CONTRADICTION) {
             try_alone(t, s);
             if (c->baseline.score < FINE || s->gain > WIN) {
-                accept(s, TD_SURE, 3);
+                accept(s, TD_SURE, 3 + 0.9 * s->gain); /* what helps most first */
             }
         }
     }
@@ -263,8 +265,8 @@ static void judge_structure(trials *t) {
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
             /* What the first NaN came from is nearer to the cause than what does as well without it. */
             double nearer = best->origin ? 1 : 0;
-            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY,
-                   1 + best->gain + best->severity + nearer);
+            bool sure = best->gain > POOR || best->severity > FAR_BEYOND;
+            accept(best, sure ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity + nearer);
             found = true;
         }
     }
@@ -299,6 +301,16 @@ static td_confidence confidence_of_tuning(double score, double gain) {
     return score > FAIR ? TD_MAYBE : score < POOR && gain > WIN_SURE ? TD_SURE : TD_LIKELY;
 }
 
+/* What another rate of the run's own optimizer wins. */
+static double gain_of_rates(const td__case *c) {
+    double gain = 0;
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        const td__suspicion *s = &c->suspicions[i];
+        gain = s->rule->is_rate && s->tried ? fmax(gain, s->gain) : gain;
+    }
+    return gain;
+}
+
 static void judge_tuning(trials *t) {
     td__case *c = t->c;
     double score = c->baseline.score;
@@ -316,7 +328,10 @@ static void judge_tuning(trials *t) {
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *best = best_of_rule(c, i);
         if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
-            accept(best, confidence_of_tuning(score, best->gain), best->gain);
+            bool as_well = best->rule->sets_rate && gain_of_rates(c) > best->gain - BEYOND_RATE;
+            accept(best, confidence_of_tuning(score, best->gain), best->gain - (as_well ? 1 : 0));
+            best->confidence =
+                as_well && best->confidence > TD_LIKELY ? TD_LIKELY : best->confidence;
         }
     }
 }

@@ -107,7 +107,9 @@ td_status td__layers_gather(td__layers *layers, td_trainer *trainer, td_error *e
         layer->activation = td__layer_activation(info);
         layer->recurrent = layer->kind->role == TD__ROLE_RECURRENT;
         layer->units = info->output.rank ? info->output.dims[info->output.rank - 1] : 1;
-        layer->rate = layer->kind->role == TD__ROLE_DROPOUT ? number_of(info, "rate") : 0;
+        bool random = layer->kind->role == TD__ROLE_DROPOUT || layer->kind->role == TD__ROLE_NOISE;
+        layer->rate = random ? number_of(info, "rate") : 0;
+        layer->noise = random ? number_of(info, "stddev") : 0;
         layer->penalty_l1 = number_of(info, "kernel_l1");
         layer->penalty_l2 = number_of(info, "kernel_l2");
         read_weights(layer, model, info);

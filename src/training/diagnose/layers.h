@@ -28,7 +28,8 @@ typedef struct td__layer_facts {
     bool learns, recurrent, last; /* last: the last layer that learns */
     bool bias;
     int64_t units, fan_in, fan_out;
-    double rate; /* of dropout */
+    double rate;  /* of dropout */
+    double noise; /* the deviation of what is added in training */
     double penalty_l1, penalty_l2;
     ptrdiff_t kernel, recurrent_kernel, bias_parameter; /* among the model's parameters; -1: none */
     double kernel_deviation, kernel_mean, kernel_largest; /* at the start */

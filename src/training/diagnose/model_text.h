@@ -1,12 +1,20 @@
-/* Experiments' models with other layers, as edits. */
+/* The model of an experiment written anew, as an edit of its file. */
 #ifndef TAPEDECK_DIAGNOSE_MODEL_TEXT_H
 #define TAPEDECK_DIAGNOSE_MODEL_TEXT_H
 
 #include "diagnose/rule.h"
 
-/* "model=[…]" with batch normalisation between each hidden layer and its activation. */
-const char *td__model_normalized(td__case *c);
-/* Only the first two hidden dense layers and the last; NULL when the model is no stack of them. */
-const char *td__model_shallow(td__case *c);
+/* Layers with weights, each reading the one before it: nothing gets past them. */
+typedef struct td__chain {
+    ptrdiff_t first, last; /* -1: there is none */
+    size_t count;          /* of those that have weights, the output's too */
+} td__chain;
+
+/* at_normalization: a normalisation ends a chain too. */
+td__chain td__longest_chain(const td__case *c, bool at_normalization);
+/* Batch normalisation between each hidden layer of the chain and its activation. NULL: out of memory. */
+const char *td__model_normalized(td__case *c, td__chain chain);
+/* Without the hidden layers of the chain beyond the second. NULL: none can be left out. */
+const char *td__model_shallow(td__case *c, td__chain chain);
 
 #endif

@@ -161,6 +161,8 @@ struct td__rule {
     uint32_t needs;                 /* td__need bits: it can look when one of them is there */
     void (*find)(td__case *c);      /* calls td__found or td__suspect */
     bool after;                     /* needs a training; a check before it does not run it */
+    bool is_rate;                   /* tries other learning rates */
+    bool sets_rate;                 /* its change also sets the rate, which may be all that wins */
     bool one_output;                /* takes labels and loss for those of the model's only output */
 };
 

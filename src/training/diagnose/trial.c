@@ -198,6 +198,8 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         double value = (double)td_tensor_scalar(pass->loss);
         if (s->step == 0) {
             s->trial->first_loss = value;
+            s->trial->penalty =
+                value > 0 ? (value - (double)td_tensor_scalar(pass->bare)) / value : 0;
             s->first_size = size_of(prediction);
         }
         if (!s->trial->origin.cause && s->step % 16 == 0) {
@@ -209,8 +211,6 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         s->loss = value;
         s->loss_sum += value;
         s->loss_count++;
-        double penalty = value > 0 ? (value - (double)td_tensor_scalar(pass->bare)) / value : 0;
-        s->trial->penalty = fmax(s->trial->penalty, penalty);
         if (!isfinite(value)) {
             find_origin(s, batch, prediction);
             blame_exponential(&s->trial->origin, trainer->model);

@@ -51,7 +51,7 @@ typedef struct td__trial {
     bool complete; /* as many as were asked for */
     double seconds;
     double first_loss;
-    double penalty; /* the largest share of the loss that was penalties */
+    double penalty; /* the share of the first loss that was penalties */
     double clipped; /* share of the steps whose gradient was clipped */
     double cut;     /* mean factor that clipping left of the gradient's norm */
     td__trial_point curve[TD__TRIAL_CURVE]; /* evenly spaced; the last is the end */

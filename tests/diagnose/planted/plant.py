@@ -11,12 +11,15 @@ import shutil
 import subprocess
 import tempfile
 
-from . import faults, worlds
+from . import faults, forms, strangers, worlds
 
 HELD_OUT = 1000000
 LEARNT = 0.8      # a twin is healthy from this score on
 HARM = 0.7        # a fault has done harm below this share of the twin's score
 TRIES = 60        # worlds drawn for one case
+
+# What is drawn: healthy trainings, and how faults are planted into them.
+SETS = {"worlds": (worlds.draw, faults.FAULTS), "strangers": (strangers.draw, forms.FORMS)}
 
 
 def run(program, world, folder, name, seed):
@@ -44,17 +47,18 @@ def said_of(program, place):
     return findings
 
 
-def case(program, name, number, folder):
+def case(program, name, number, folder, which="worlds"):
     """One pair: {"fault", "number", "truth", "said", "twin": what was said of the healthy one}, or None."""
+    draw, plants = SETS[which]
     for attempt in range(TRIES):
         rng = random.Random(f"{name}/{number}/{attempt}")
-        world = worlds.draw(rng)
+        world = draw(rng)
         if name in ("bad_labels", "overfitting") and world.kind == "curves":
             continue
         planted = world.copy()
         world.trained = planted.trained = None
         if name != "nonfinite_weights":
-            truth = faults.FAULTS[name](planted)
+            truth = plants[name](planted)
             if truth is None:
                 continue
         where = tempfile.mkdtemp(dir=folder)
@@ -67,7 +71,7 @@ def case(program, name, number, folder):
                 subprocess.run([program, "weights", good, "--to", table], check=True, stdout=subprocess.DEVNULL)
                 with open(table, encoding="utf-8") as file:
                     planted.trained = file.read()
-                truth = faults.FAULTS[name](planted)
+                truth = plants[name](planted)
                 if truth is None:
                     continue
             bad, reached = run(program, planted, where, "bad", number % 1000)

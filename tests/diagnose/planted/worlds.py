@@ -31,6 +31,8 @@ class World:
         self.classes = 0
         self.split = "files"   # the validation part: files of its own, a share of the training file, none
         self.layers = []
+        self.label_shape = None   # of one example's label; None: as wide as it is
+        self.whole = False   # inputs are whole numbers
         self.weights = None   # parameters to start from, as weights.csv has them
         self.data, self.train = {}, {}
 
@@ -88,7 +90,7 @@ class World:
     def write(self, folder, name):
         import json
         os.makedirs(folder, exist_ok=True)
-        whole_inputs = self.kind == "tokens"
+        whole_inputs = self.kind == "tokens" or self.whole
         classes = self.task == "classes"
         data = dict(self.data, train="x.npy")
         more = self.split == "share"
@@ -100,7 +102,7 @@ class World:
             write_npy(os.path.join(folder, "vx.npy"), self.vx, self.input_shape, whole_inputs)
         if self.task != "copy":
             data["labels"] = "y.npy"
-            shape = [] if classes else [len(self.y[0])]
+            shape = self.label_shape or ([] if classes else [len(self.y[0])])
             write_npy(os.path.join(folder, "y.npy"), self.y + (self.vy if more else []), shape, classes)
             if self.split == "files":
                 data["validation_labels"] = "vy.npy"

@@ -13,6 +13,8 @@
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
+#define BY_CHANCE 1e-3
+
 #define ONE_CLASS 0.8 /* chance, where one class is said of almost all */
 
 enum { FEW = 32, MANY = 100 };
@@ -170,8 +172,21 @@ static double below_validation(const td__case *c) {
     }
     double fewer = (double)(end->validation.rows < end->training.rows ? end->validation.rows
                                                                       : end->training.rows);
-    double below = end->validation.score - end->training.score;
+    double below = end->validation.score - fmax(end->training.score, 0);
     return below > fmax(DIFFERENCE, CHANCE / sqrt(fewer)) ? below : 0;
+}
+
+/* Whether as few examples as there are would all be of this class by chance, were it as common as in the
+ * validation part. */
+static bool is_common(const td__facts *facts) {
+    double label = facts->labels.all.minimum;
+    bool whole = facts->validation_labels.classes > 1 && label >= 0 && label < TD__MOST_CLASSES;
+    double share = whole ? facts->validation_labels.shares[(int64_t)label] : 0;
+    if (facts->validation_labels.binary && facts->validation_labels.width == 1) {
+        double ones = facts->validation_labels.all.mean;
+        share = label == 0 ? 1 - ones : ones;
+    }
+    return pow(share, (double)facts->labels.all.count) > BY_CHANCE;
 }
 
 static void find_bad_labels(td__case *c) {
@@ -187,6 +202,9 @@ static void find_bad_labels(td__case *c) {
     bool same =
         facts->labels.all.count > 1 && facts->labels.all.minimum == facts->labels.all.maximum &&
         c->experiment->train.objective.target == TD__TARGET_LABEL && facts->labels.width == 1;
+    if (same && is_common(facts)) {
+        return; /* the few that there are may well be alike */
+    }
     if (same) {
         td__suspicion *s = td__suspect(c, TD__FACT, -1, "labels that were not overwritten");
         td__because(s, "label", 0, facts->labels.all.minimum,

@@ -19,7 +19,8 @@ static void find_clip_too_small(td__case *c) {
         return;
     }
     td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "no train.clip_norm, or a larger one");
-    if (c->repeated) {
+    if (c->repeated && s) {
+        s->severity = td__severity(LITTLE, c->baseline.cut);
         td__because(s, "gradient_norm", 0, c->baseline.cut,
                     td__say(c,
                             "clip_norm %.3g acts in %.0f %% of the steps and leaves %.2g of "

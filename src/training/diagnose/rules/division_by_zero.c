@@ -1,3 +1,4 @@
+#include "diagnose/head.h"
 #include "diagnose/loop.h"
 
 #include <math.h>
@@ -30,12 +31,18 @@ static void find_division_by_zero(td__case *c) {
         !isnan(origin->loss)) {
         return;
     }
+    td_loss loss = c->experiment->train.objective.loss;
+    if (td__takes_logarithms(loss)) { /* of what is below 0: the head is wrong */
+        return;
+    }
+    bool shares = td__takes_probabilities(loss);
     td__suspicion *s =
         td__suspect(c, TD__FACT, c->layers.last, "outputs that are never all 0: softmax, sigmoid");
     td__because(s, "loss", origin->step, NAN,
                 td__say(c,
-                        "the loss is NaN in step %lld while every output is finite: a row "
-                        "whose outputs sum to 0 is divided by its sum",
+                        shares ? "the loss is NaN in step %lld while every output is finite: a row "
+                                 "whose outputs sum to 0 is divided by its sum"
+                               : "the loss is NaN in step %lld while every output is finite",
                         (long long)origin->step));
     if (s) {
         s->origin = origin;

@@ -1,6 +1,8 @@
 #include "diagnose/loop.h"
 
 #define HIGH 0.7
+#define HALF 0.5       /* where a trial can tell */
+#define DROWNS 0.9     /* of the deviation, that is noise */
 #define VERY_HIGH 0.85 /* of a loop, where no trial can tell */
 #define LITTLE 0.1     /* that the loss of a loop fell by */
 #define ALMOST_ALL 0.9 /* that is removed: a loop that does well all the same knows its task */
@@ -34,11 +36,19 @@ static void find_dropout_too_high(td__case *c) {
     for (size_t i = 0; i < c->layers.count; i++) {
         const td__layer_facts *layer = &c->layers.items[i];
         double left = (1 - layer->rate) * (double)layer->units;
-        if (layer->rate <= 0 || (layer->rate < HIGH && left > FEW)) {
+        bool drowned = layer->noise > DROWNS * layer->start.deviation;
+        if (!drowned && (layer->rate <= 0 || (layer->rate < HALF && left > FEW))) {
             continue;
         }
         if (!s) {
-            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
+            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, drowned ? "stddev: 0" : "rate: 0.2");
+        }
+        if (drowned) {
+            td__because(s, NULL, 0, layer->noise,
+                        td__say(c, "%s adds noise of deviation %.3g, and puts out %.3g with it",
+                                layer->name, layer->noise, layer->start.deviation));
+            td__edit_layer(c, s, (ptrdiff_t)i, "stddev", "0");
+            continue;
         }
         td__because(s, NULL, 0, layer->rate,
                     td__say(c, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
@@ -48,13 +58,15 @@ static void find_dropout_too_high(td__case *c) {
 }
 
 const td__rule td__rule_dropout_too_high = {
-    .info = {.name = "dropout_too_high",
-             .meaning = "dropout removes what is to be learnt",
-             .reads = "the rates of dropout layers, the units before them",
-             .statistic = "units that are left in the mean",
-             .threshold = "a rate of 0.7 and more, or 3 units left: what remains carries noise. "
-                          "Reported when a trial with 0.2 does better",
-             .remedy = "rate: 0.2"},
+    .info =
+        {.name = "dropout_too_high",
+         .meaning = "dropout removes what is to be learnt",
+         .reads = "the rates of dropout layers, the units before them, the deviation of noise",
+         .statistic = "units that are left in the mean",
+         .threshold =
+             "a rate of 0.5 and more, or 3 units left, or added noise that is 90 % of what a layer "
+             "puts out. Reported when a trial with 0.2, or without noise, does better",
+         .remedy = "rate: 0.2"},
     .title = "dropout too high",
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,

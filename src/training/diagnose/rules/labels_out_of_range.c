@@ -28,7 +28,7 @@ static void find_labels_out_of_range(td__case *c) {
         return;
     }
     const td__column *labels = &c->facts.labels.all;
-    bool probabilities = td__is_crossentropy(c->experiment->train.objective.loss) &&
+    bool probabilities = td__takes_probabilities(c->experiment->train.objective.loss) &&
                          c->trainer->feed.info->label_kind != TD_LABEL_CLASS &&
                          (labels->minimum < 0 || labels->maximum > 1);
     bool beyond = c->trainer->feed.info->label_kind != TD_LABEL_CLASS && td__labels_beyond(c);

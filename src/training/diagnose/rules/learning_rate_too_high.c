@@ -1,6 +1,11 @@
 #include "diagnose/loop.h"
+#include "nn/optimizer_role.h"
 
 #include <string.h>
+
+/* Of a rate beyond a thousand times as much, these are tried as well. */
+#define USUAL 0.001
+#define USUAL_OF_SGD 0.01
 
 #define PEAK 50.0      /* times the first loss */
 #define LITTLE 0.1     /* that the loss fell by */
@@ -59,16 +64,21 @@ static void find_learning_rate_too_high(td__case *c) {
     }
     const td__origin *origin = &c->baseline.origin;
     bool blown = c->repeated && origin->cause && origin->grown;
-    static const double factors[] = {0.1, 0.01, 0.001};
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+    bool plain = td__optimizer_role_of(c->trainer->learner.optimizer) == TD__ONE_RATE;
+    double usual = plain ? USUAL_OF_SGD : USUAL;
+    const double smaller[] = {0.1 * rate, 0.01 * rate, 0.001 * rate, 10 * usual, usual};
+    for (size_t i = 0; i < sizeof smaller / sizeof *smaller; i++) {
+        if (i > 2 && smaller[i] >= smaller[2]) {
+            return;
+        }
         td__suspicion *s =
             td__suspect(c, blown ? TD__STRUCTURE : TD__TUNING, -1,
-                        td__say(c, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
+                        td__say(c, "learning_rate: %.3g (from %.3g)", smaller[i], rate));
         td__edit(s,
                  td__say(c, "train.optimizer.%s.learning_rate=%.9g",
                          c->experiment->train.optimizer.name ? c->experiment->train.optimizer.name
                                                              : "adam",
-                         rate * factors[i]));
+                         smaller[i]));
         if (s && blown) {
             td__because(s, "loss", origin->step, (double)origin->loss,
                         td__say(c,
@@ -99,4 +109,5 @@ const td__rule td__rule_learning_rate_too_high = {
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_learning_rate_too_high,
     .after = true,
+    .is_rate = true,
 };

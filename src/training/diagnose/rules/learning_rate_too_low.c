@@ -96,4 +96,5 @@ const td__rule td__rule_learning_rate_too_low = {
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_learning_rate_too_low,
     .after = true,
+    .is_rate = true,
 };

@@ -3,31 +3,30 @@
 #define DEEP 6 /* layers that learn */
 
 static void find_missing_normalization(td__case *c) {
-    if (!c->known || c->layers.learning < DEEP || !c->experiment->layer_count) {
+    if (!c->known || !c->experiment->layer_count) {
         return;
     }
-    for (size_t i = 0; i < c->layers.count; i++) {
-        td__layer_role role = c->layers.items[i].kind->role;
-        if (role == TD__ROLE_NORMALIZATION || role == TD__ROLE_MERGE) {
-            return;
-        }
+    td__chain chain = td__longest_chain(c, true);
+    const char *edit = chain.count >= DEEP ? td__model_normalized(c, chain) : NULL;
+    if (!edit) {
+        return;
     }
     td__suspicion *s =
-        td__suspect(c, TD__STRUCTURE, c->layers.first,
+        td__suspect(c, TD__STRUCTURE, chain.first,
                     "batch_normalization between each hidden layer and its activation");
-    const td__layer_facts *first = &c->layers.items[c->layers.first];
-    const td__layer_facts *last = &c->layers.items[c->layers.last];
-    td__because(s, NULL, 0, (double)c->layers.learning,
+    const td__layer_facts *first = &c->layers.items[chain.first];
+    const td__layer_facts *last = &c->layers.items[chain.last];
+    td__because(s, NULL, 0, (double)chain.count,
                 td__say(c,
                         "%zu layers one after the other, none of them normalised; before "
                         "training the error is %.2g at %s and %.2g at %s",
-                        c->layers.learning, last->start.error, last->name, first->start.error,
+                        chain.count, last->start.error, last->name, first->start.error,
                         first->name));
-    td__edit(s, td__model_normalized(c));
+    td__edit(s, edit);
     if (s) {
         s->redraw = true; /* weights from a file do not fit other layers … */
         s->severity = c->experiment->weights ? -1 /* … and new ones may be all that helps */
-                                             : td__severity((double)c->layers.learning, DEEP);
+                                             : td__severity((double)chain.count, DEEP);
     }
 }
 

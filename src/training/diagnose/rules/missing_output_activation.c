@@ -45,7 +45,7 @@ static void find_missing_output_activation(td__case *c) {
         return;
     }
     const td__train_spec *train = &c->experiment->train;
-    if (!td__is_crossentropy(train->objective.loss) || train->objective.options.from_logits ||
+    if (!td__takes_probabilities(train->objective.loss) || train->objective.options.from_logits ||
         c->layers.output != TD_LINEAR || c->facts.task.kind == TD__TASK_VALUES) {
         return;
     }

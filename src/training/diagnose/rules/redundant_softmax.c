@@ -35,7 +35,7 @@ static void find_redundant_softmax(td__case *c) {
     }
     const td__train_spec *train = &c->experiment->train;
     bool squashed = c->layers.output == TD_SOFTMAX || c->layers.output == TD_SIGMOID;
-    if (!td__is_crossentropy(train->objective.loss) || !train->objective.options.from_logits ||
+    if (!td__takes_probabilities(train->objective.loss) || !train->objective.options.from_logits ||
         !squashed) {
         return;
     }

@@ -3,21 +3,22 @@
 #define DEEP 6
 
 static void find_too_deep(td__case *c) {
-    if (!c->known || c->layers.learning < DEEP || !c->experiment->layer_count) {
+    if (!c->known || !c->experiment->layer_count) {
         return;
     }
-    const char *edit = td__model_shallow(c);
+    td__chain chain = td__longest_chain(c, false);
+    const char *edit = chain.count >= DEEP ? td__model_shallow(c, chain) : NULL;
     if (!edit) {
         return;
     }
-    td__suspicion *s = td__suspect(c, TD__STRUCTURE, c->layers.first, "two hidden layers");
-    td__because(s, NULL, 0, (double)c->layers.learning,
-                td__say(c, "%zu layers one after the other", c->layers.learning));
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, chain.first, "two hidden layers");
+    td__because(s, NULL, 0, (double)chain.count,
+                td__say(c, "%zu layers one after the other", chain.count));
     td__edit(s, edit);
     if (s) {
         s->redraw = true; /* weights from a file do not fit other layers … */
         s->severity = c->experiment->weights ? -1 /* … and new ones may be all that helps */
-                                             : td__severity((double)c->layers.learning, DEEP);
+                                             : td__severity((double)chain.count, DEEP);
     }
 }
 

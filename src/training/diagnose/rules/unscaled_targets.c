@@ -59,7 +59,7 @@ static void find_unscaled_targets(td__case *c) {
         s->severity = far ? td__severity(fmax(fabs(labels->mean), labels->deviation), FAR)
                           : td__severity(NARROW, labels->deviation);
         if (c->layers.output != TD_LINEAR ||
-            td__is_crossentropy(c->experiment->train.objective.loss)) {
+            td__takes_probabilities(c->experiment->train.objective.loss)) {
             td__edit_head(c, s);
         }
     }

@@ -1,5 +1,7 @@
 #include "diagnose/head.h"
 
+#include <string.h>
+
 static void find_wrong_loss(td__case *c) {
     if (!c->known || c->layers.last < 0) {
         return;
@@ -9,12 +11,15 @@ static void find_wrong_loss(td__case *c) {
     const td__column *labels = &c->facts.labels.all;
     const char *loss = td_loss_name(train->objective.loss), *why = NULL;
     td__strength strength = TD__STRUCTURE;
+    bool never;
     bool binary = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY;
     if (task == TD__TASK_VALUES && td__is_crossentropy(train->objective.loss) &&
         !td__labels_are_signs(c) && (labels->minimum < 0 || labels->maximum > 1)) {
         why = td__say(c, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
                       labels->minimum, labels->maximum);
         strength = TD__CONTRADICTION;
+    } else if ((why = td__loss_misfit(c, &never)) != NULL) {
+        strength = never ? TD__CONTRADICTION : TD__STRUCTURE;
     } else if (task == TD__TASK_CLASSES && binary && c->layers.units == 1) {
         why = td__say(c, "%s knows two classes, the labels have %lld", loss,
                       (long long)c->facts.task.classes);
@@ -22,7 +27,7 @@ static void find_wrong_loss(td__case *c) {
     } else if (task == TD__TASK_CLASSES && binary) {
         why = td__say(c, "%s judges each of %lld classes alone", loss,
                       (long long)c->facts.task.classes);
-    } else if (task != TD__TASK_VALUES && !td__is_crossentropy(train->objective.loss)) {
+    } else if (task != TD__TASK_VALUES && !td__takes_probabilities(train->objective.loss)) {
         why = td__say(c, "%s of classes: its gradient vanishes where the network is most wrong",
                       loss);
     } else if (task == TD__TASK_LABELS && !binary) {
@@ -34,6 +39,9 @@ static void find_wrong_loss(td__case *c) {
     td__suspicion *s = td__suspect(c, strength, c->layers.last, td__head_text(c));
     td__because(s, NULL, 0, 0, why);
     td__edit_head(c, s);
+    if (s && c->baseline.origin.cause && !strcmp(c->baseline.origin.cause, "loss")) {
+        s->origin = &c->baseline.origin;
+    }
 }
 
 const td__rule td__rule_wrong_loss = {

@@ -52,4 +52,5 @@ const td__rule td__rule_wrong_optimizer = {
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_wrong_optimizer,
     .after = true,
+    .sets_rate = true,
 };

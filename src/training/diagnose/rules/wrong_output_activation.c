@@ -10,6 +10,12 @@ static const char *contradiction(td__case *c) {
     td__task_kind task = c->facts.task.kind;
     td__range range = td__activation_range(output);
     const char *name = td_activation_name(output);
+    bool never, logarithm = train->objective.loss == TD_LOSS_POISSON ||
+                            train->objective.loss == TD_LOSS_KL_DIVERGENCE;
+    if (logarithm && range.low < 0 && !td__loss_misfit(c, &never)) {
+        return td__say(c, "%s takes the logarithm of outputs, and %s puts out numbers below 0",
+                       td_loss_name(train->objective.loss), name);
+    }
     if (output == TD_LINEAR) {
         return NULL;
     }
@@ -19,7 +25,7 @@ static const char *contradiction(td__case *c) {
     if (output == TD_SOFTMAX && task == TD__TASK_LABELS) {
         return "labels may be present together, and softmax makes its outputs sum to 1";
     }
-    if (td__is_crossentropy(train->objective.loss) && !train->objective.options.from_logits &&
+    if (td__takes_probabilities(train->objective.loss) && !train->objective.options.from_logits &&
         (range.low < 0 || range.high > 1)) {
         return td__say(c, "%s takes probabilities, and %s puts out other numbers",
                        td_loss_name(train->objective.loss), name);
@@ -68,12 +74,14 @@ static void add(td__case *c, td__strength strength, ptrdiff_t layer, const char 
             s->origin = origin;
         }
     }
-    if (s && td__is_crossentropy(c->experiment->train.objective.loss) &&
+    if (s && td__takes_probabilities(c->experiment->train.objective.loss) &&
         c->layers.output == TD_RELU) {
         /* A row whose outputs are all 0 is divided by its sum. */
         static const td__origin division = {
             .cause = "loss", .layer = -1, .parameter = -1, .row = -1};
         s->origin = c->baseline.origin.cause ? &c->baseline.origin : &division;
+    } else if (s && c->baseline.origin.cause && !strcmp(c->baseline.origin.cause, "loss")) {
+        s->origin = &c->baseline.origin;
     }
 }
 
