@@ -64,7 +64,8 @@ TD_API td_tensor *td_stop_gradient(td_tape *tape, td_tensor *x);
     X(LOG_SIGMOID, "log_sigmoid")                                                                  \
     X(SQUAREPLUS, "squareplus")                                                                    \
     X(SPARSE_PLUS, "sparse_plus")                                                                  \
-    X(SPARSE_SIGMOID, "sparse_sigmoid")
+    X(SPARSE_SIGMOID, "sparse_sigmoid")                                                            \
+    X(HARD_SIGMOID_KERAS2, "hard_sigmoid_keras2")
 
 typedef enum td_activation {
 #define TD_ACTIVATION_MEMBER(name, text) TD_ACTIVATION_##name,

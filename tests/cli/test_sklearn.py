@@ -31,6 +31,17 @@ class Classifiers(Case):
     def test_classes_with_names(self):
         self.check("forest_names")
 
+    def test_names_that_a_constant_has(self):
+        self.check("mlp_names")
+
+    def test_labels_without_scores_beside_them(self):
+        self.check("label_alone")
+
+    def test_decisions_between_classes_are_no_scores(self):
+        decisions = os.path.join(FIXTURES, "decisions")
+        self.run_program("predict", decisions + ".onnx", decisions + ".input.npy", "--to", "y.csv", "--quiet")
+        self.assertEqual(self.read("y.csv").splitlines()[0], "class_0,class_1")
+
     def test_classes_with_numbers(self):
         self.check("logistic_two")
 

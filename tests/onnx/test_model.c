@@ -305,7 +305,10 @@ static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
          "it has 2 inputs and 1 outputs, a model has one input; `tapedeck predict MODEL "
          "--input NAME=FILE … --output NAME=FILE …` runs it",
          TD_NO_MODEL},
-        {"output", "its output 'y' () is not float with the batch in front", TD_UNSUPPORTED},
+        {"output",
+         "its output 'y' () (float) is not float with the batch in front; `tapedeck predict MODEL "
+         "--input NAME=FILE --output NAME=FILE` runs it as it is",
+         TD_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char path[512], text[1024];

@@ -29,19 +29,33 @@ static size_t estimate_tree_bytes(const char *text, size_t length) {
     return bytes;
 }
 
-json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
-                      td_error *error) {
+static json_t *read_tree(const char *path, const char *text, size_t length, size_t budget,
+                         size_t flags, td_error *error) {
     if (estimate_tree_bytes(text, length) > budget) {
         td_error_set(error, TD_RANGE, "%s: its JSON takes more memory than the file justifies",
                      path);
         return NULL;
     }
     json_error_t reason;
-    json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &reason);
+    json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &reason);
     if (!value) {
         td_error_set(error, TD_FORMAT, "%s: not sound JSON: %s", path, reason.text);
     }
     return value;
+}
+
+json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
+                      td_error *error) {
+    return read_tree(path, text, length, budget, 0, error);
+}
+
+json_t *td__json_read_zeros(const char *path, const char *text, size_t length, size_t budget,
+                            td_error *error) {
+    return read_tree(path, text, length, budget, JSON_ALLOW_NUL, error);
+}
+
+bool td__json_has_zero(const json_t *text) {
+    return json_is_string(text) && strlen(json_string_value(text)) != json_string_length(text);
 }
 
 json_t *td__json_number(double number) {

@@ -117,6 +117,7 @@ static const foreign activations[] = {
     {"squareplus", "squareplus", NULL},
     {"sparse_plus", "sparse_plus", NULL},
     {"sparse_sigmoid", "sparse_sigmoid", NULL},
+    {"hard_sigmoid_keras2", NULL, NULL},
     {NULL, NULL, NULL}};
 
 /* --- the catalogs ------------------------------------------------------------------------- */

@@ -10,10 +10,13 @@
 
 bool td__activation_uses_output(td_activation activation) {
     static const bool uses_output[TD_ACTIVATION_COUNT] = {
-        [TD_LINEAR] = true, [TD_RELU] = true,    [TD_LEAKY_RELU] = true,  [TD_ELU] = true,
-        [TD_SELU] = true,   [TD_SIGMOID] = true, [TD_TANH] = true,        [TD_EXPONENTIAL] = true,
-        [TD_RELU6] = true,  [TD_SOFTMAX] = true, [TD_LOG_SOFTMAX] = true, [TD_HARD_SIGMOID] = true,
-        [TD_CELU] = true,
+        [TD_LINEAR] = true,      [TD_RELU] = true,
+        [TD_LEAKY_RELU] = true,  [TD_ELU] = true,
+        [TD_SELU] = true,        [TD_SIGMOID] = true,
+        [TD_TANH] = true,        [TD_EXPONENTIAL] = true,
+        [TD_RELU6] = true,       [TD_SOFTMAX] = true,
+        [TD_LOG_SOFTMAX] = true, [TD_HARD_SIGMOID] = true,
+        [TD_CELU] = true,        [TD_HARD_SIGMOID_KERAS2] = true,
     };
     return uses_output[activation];
 }

@@ -45,46 +45,140 @@ static bool is_scores(const td__graph *graph, int32_t value) {
     return zipped || (info->kind == TD__GRAPH_KIND_TENSOR && info->type == TD__GRAPH_FLOAT);
 }
 
+/* Whether the labels of a classifier of ai.onnx.ml are those of the largest score: not so of support vector
+ * machines without probabilities, whose scores are decisions between two classes each. */
+static bool scores_by_class(const td__graph_node *node) {
+    return strcmp(node->op_type, "SVMClassifier") != 0 ||
+           find_list(node, "prob", "_a", TD__GRAPH_ATTRIBUTE_FLOATS);
+}
+
+static bool is_any(const td__graph_node *node, size_t count, const char *const *names) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(node->op_type, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where a value of labels comes from: the scores of which they are the largest's (-1: unknown), and
+ * the constant that has the classes' names in the order of the scores (-1: none). */
+typedef struct label_source {
+    int32_t scores, names;
+} label_source;
+
+static label_source find_label_source(const td__graph *graph, int32_t value) {
+    static const char *const same[] = {"Cast",    "Flatten", "Identity",
+                                       "Reshape", "Squeeze", "Unsqueeze"};
+    static const char *const picks[] = {"ArrayFeatureExtractor", "Gather"};
+    label_source found = {-1, -1};
+    for (int depth = 0; depth < 16; depth++) { /* sound graphs have no loops, but this is earlier */
+        const td__graph_node *maker = value < 0 ? NULL : maker_of(graph, value);
+        if (!maker || maker->input_count == 0) {
+            return found;
+        }
+        bool picked = is_any(maker, TD__COUNT(picks), picks) && maker->input_count == 2;
+        if (picked) {
+            found.names = maker->inputs[0];
+            value = maker->inputs[1];
+        } else if (is_any(maker, TD__COUNT(same), same)) {
+            value = maker->inputs[0];
+        } else if (!strcmp(maker->op_type, "ArgMax")) {
+            found.scores = maker->inputs[0];
+            return found;
+        } else {
+            bool classifier = !strcmp(maker->domain, "ai.onnx.ml") && maker->output_count == 2 &&
+                              maker->outputs[0] == value && scores_by_class(maker);
+            found.scores = classifier ? maker->outputs[1] : -1;
+            return found;
+        }
+    }
+    return found;
+}
+
+/* The first output is labels; the scores they come from are put out instead, if they are there. */
+static void replace_labels(td__graph *graph) {
+    int32_t scores = find_label_source(graph, graph->outputs[0]).scores;
+    if (scores >= 0) {
+        graph->values[scores].kind = TD__GRAPH_KIND_TENSOR;
+        graph->values[scores].type = TD__GRAPH_FLOAT;
+        graph->outputs[0] = scores;
+    }
+}
+
 void td__graph_prefer_scores(td__graph_source *source) {
     td__graph *graph = source->graph;
+    if (graph->output_count == 0) {
+        return;
+    }
     const td__graph_info *first = &graph->values[graph->outputs[0]];
     bool labels = first->kind == TD__GRAPH_KIND_TENSOR &&
                   (first->type == TD__GRAPH_INT64 || first->type == TD__GRAPH_STRING);
     for (size_t i = 1; labels && i < graph->output_count; i++) {
         if (is_scores(graph, graph->outputs[i])) {
             int32_t scores = graph->outputs[i];
+            source->labels = graph->outputs[0];
             graph->outputs[i] = graph->outputs[0];
             graph->outputs[0] = scores;
             source->scores_output = i;
             return;
         }
     }
+    bool rows = first->type == TD__GRAPH_STRING || (first->has_shape && first->shape.rank == 1);
+    if (labels && rows && graph->output_count == 1) {
+        source->labels = graph->outputs[0];
+        replace_labels(graph);
+    }
 }
 
-/* Those of the last node that has `columns`. */
+/* The names that a constant has. */
+static td__graph_labels labels_of_constant(const td__graph *graph, int32_t value, int64_t columns,
+                                           const char **texts) {
+    const td__graph_constant *names = value < 0 ? NULL : &graph->values[value].constant;
+    bool fits = names && names->tensor && names->tensor->count == columns && columns > 1;
+    if (fits && names->type == TD__GRAPH_INT64) {
+        return (td__graph_labels){.count = (size_t)columns, .numbers = names->tensor->data};
+    }
+    if (!fits || names->type != TD__GRAPH_STRING) {
+        return (td__graph_labels){0};
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        texts[i] = td__graph_text_at(names->tensor, i);
+    }
+    return (td__graph_labels){.count = (size_t)columns, .texts = texts};
+}
+
+/* Those of the last node that has `columns`, if the largest score is the label. */
 static td__graph_labels labels_in(const td__graph *graph, int64_t columns) {
     td__graph_labels found = {0};
     for (size_t n = 0; n < graph->node_count; n++) {
-        td__graph_labels labels = td__graph_labels_of(&graph->nodes[n], "classlabels");
-        bool ours = !strcmp(graph->nodes[n].domain, "ai.onnx.ml");
-        found = ours && labels.count > 1 && (int64_t)labels.count == columns ? labels : found;
+        const td__graph_node *node = &graph->nodes[n];
+        td__graph_labels labels = td__graph_labels_of(node, "classlabels");
+        bool classifies = !strcmp(node->domain, "ai.onnx.ml") && labels.count > 1;
+        if (classifies && !scores_by_class(node)) {
+            return (td__graph_labels){0};
+        }
+        found = classifies && (int64_t)labels.count == columns ? labels : found;
     }
     return found;
 }
 
 td_status td__graph_name_classes(td__graph_source *source, td_error *error) {
-    enum { ROOM = 24 }; /* of a number */
+    enum { ROOM = 24 /* of a number */, MAX_CLASSES = 1 << 20 };
     const td_shape *shape = &source->facts[source->graph->outputs[0]].shape;
     int64_t columns = shape->rank == 2 ? shape->dims[1] : -1;
-    td__graph_labels labels = labels_in(source->graph, columns);
-    if (labels.count == 0) {
+    if (columns < 2 || columns > MAX_CLASSES) {
         return TD_OK;
     }
-    source->classes = td__calloc(labels.count, sizeof *source->classes);
-    source->class_texts = labels.texts ? NULL : td__calloc(labels.count, ROOM);
-    if (!source->classes || (!labels.texts && !source->class_texts)) {
+    source->classes = td__calloc((size_t)columns, sizeof *source->classes);
+    source->class_texts = td__calloc((size_t)columns, ROOM);
+    if (!source->classes || !source->class_texts) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
+    int32_t names =
+        source->labels < 0 ? -1 : find_label_source(source->graph, source->labels).names;
+    td__graph_labels labels = labels_of_constant(source->graph, names, columns, source->classes);
+    labels = labels.count ? labels : labels_in(source->graph, columns);
     source->class_count = labels.count;
     for (size_t i = 0; i < labels.count; i++) {
         if (labels.texts) {

@@ -197,8 +197,11 @@ td_status td__graph_group(td__graph_source *source, td_error *error) {
     if (!source->facts[result].batch) {
         char text[TD_SHAPE_TEXT_SIZE];
         return td_error_set(
-            error, TD_UNSUPPORTED, "its output '%.100s' %s is not float with the batch in front",
-            graph->values[result].name, td_shape_text(&source->facts[result].shape, text));
+            error, TD_UNSUPPORTED,
+            "its output '%.100s' %s (%s) is not float with the batch in front; "
+            "`tapedeck predict MODEL --input NAME=FILE --output NAME=FILE` runs it as it is",
+            graph->values[result].name, td_shape_text(&source->facts[result].shape, text),
+            td__graph_type_name(source->facts[result].type));
     }
     size_t values = graph->value_count;
     source->layers = td__calloc(graph->node_count + 2, sizeof *source->layers);

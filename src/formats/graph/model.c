@@ -374,6 +374,7 @@ static td__graph_source *source_create(td__graph *graph, const td__graph_origin 
         return NULL;
     }
     source->graph = graph;
+    source->labels = -1;
     source->facts = td__calloc(graph->value_count + 1, sizeof *source->facts);
     source->skip = td__calloc(graph->node_count + 1, sizeof *source->skip);
     if (!source->facts || !source->skip) {
@@ -405,13 +406,13 @@ static td_model *make_model(td__graph_source *source, const td__graph_origin *fr
                             td_error *error) {
     size_t limit = BASE_LIMIT + FILE_LIMIT * from->bytes;
     td_error reason = {0};
+    td__graph_prefer_scores(source); /* earlier: a run leaves out what no output reads */
     source->run = td__graph_run_create(source->graph, &reason);
     td_status status = source->run ? check_input(source->graph, &reason) : reason.status;
     if (!status) {
         td__graph_run_set_model(source->run);
         choose_input(source);
         source->example = from->example;
-        td__graph_prefer_scores(source);
     }
     status = status ? status : td__graph_fold(source, limit / 2, &reason);
     status = status ? status : td__graph_probe(source, limit, &reason);

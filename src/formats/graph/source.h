@@ -83,6 +83,7 @@ struct td__graph_source {
     const char **classes; /* what the file calls the columns of its output; NULL: nothing */
     size_t class_count;
     char *class_texts;    /* of classes that are numbers */
+    int32_t labels;       /* of a classifier: its output of labels; -1: it has none */
     size_t scores_output; /* the output that was moved to the front; 0: none was */
     uint8_t *
         file; /* that it was read from, without its parameters' values, as the codec keeps it; or NULL */

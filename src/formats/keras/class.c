@@ -95,7 +95,7 @@ static const td__keras_class *adapt_wrapped(const json_t *config, td__keras_sett
     json_t *options = json_copy(json_object_get(layer, "config"));
     (void)json_object_del(options,
                           "zero_output_for_mask"); /* bidirectional does, whatever is here */
-    td__keras_layer_read(inner, options, NULL, false, &own);
+    td__keras_layer_read(inner, options, NULL, settings->keras2, &own);
     json_decref(options);
     if (*own.reason) {
         td__keras_settings_refuse(settings, "of its %.40s, %.100s", name, own.reason);

@@ -107,9 +107,13 @@ static bool read_word(const td__words *words, const json_t *value, const char *k
     return false;
 }
 
+/* Activations that Keras has no such name for. */
+static bool is_ours_alone(const char *text) {
+    return !strcmp(text, "gelu_tanh") || !strcmp(text, "hard_sigmoid_keras2");
+}
+
 /* "relu", or {"class_name": "function", "config": "relu"} of a module of Keras's own. */
-static bool read_activation(const json_t *value, const char *key, bool keras2,
-                            td__keras_settings *settings) {
+static bool read_activation(const json_t *value, const char *key, td__keras_settings *settings) {
     const char *text = json_string_value(value);
     const char *module = json_string_value(json_object_get(value, "module"));
     const char *class_name = json_string_value(json_object_get(value, "class_name"));
@@ -117,16 +121,11 @@ static bool read_activation(const json_t *value, const char *key, bool keras2,
         (!module || !strncmp(module, "keras", 5) || !strcmp(module, "builtins"))) {
         text = json_string_value(json_object_get(value, "config"));
     }
-    if (text && keras2 && !strcmp(text, "hard_sigmoid")) {
-        td__keras_settings_refuse(
-            settings, "%s is Keras 2's hard_sigmoid, which Keras 3 and we have in another form",
-            key);
-        return true;
-    }
-    if (!is_word(&td__activation_words, text) || !strcmp(text, "gelu_tanh")) {
+    if (!is_word(&td__activation_words, text) || is_ours_alone(text)) {
         return false;
     }
-    td__keras_settings_text(settings, key, text);
+    bool old = settings->keras2 && !strcmp(text, "hard_sigmoid");
+    td__keras_settings_text(settings, key, old ? "hard_sigmoid_keras2" : text);
     return true;
 }
 
@@ -222,7 +221,7 @@ static void read_borders(const json_t *borders, const char *first, td__keras_set
 }
 
 static bool read_option(const td__keras_option *rule, const json_t *value, const td_shape *input,
-                        bool keras2, td__keras_settings *settings) {
+                        td__keras_settings *settings) {
     const char *ours = rule->ours;
     if (json_is_null(value)) {
         return true;
@@ -261,7 +260,7 @@ static bool read_option(const td__keras_option *rule, const json_t *value, const
     case TD__KERAS_BATCH_SHAPE:
         return read_batch_shape(value, ours, settings);
     case TD__KERAS_ACTIVATION:
-        return read_activation(value, ours, keras2, settings);
+        return read_activation(value, ours, settings);
     case TD__KERAS_INITIALIZER:
         read_initializer(value, ours, settings);
         return true;
@@ -301,6 +300,7 @@ void td__keras_layer_read(const td__keras_class *class, const json_t *config, co
                           bool keras2, td__keras_settings *settings) {
     const td__keras_side *keras = &class->kind->keras;
     settings->kind = class->word;
+    settings->keras2 = keras2;
     settings->count = settings->used = settings->inner_count = 0;
     settings->reason[0] = 0;
     check_policy(config, settings);
@@ -308,7 +308,7 @@ void td__keras_layer_read(const td__keras_class *class, const json_t *config, co
     json_t *value;
     json_object_foreach((json_t *)config, key, value) {
         const td__keras_option *found = td__keras_option_find(class, key);
-        if (found ? !read_option(found, value, input, keras2, settings) : !is_unset(value)) {
+        if (found ? !read_option(found, value, input, settings) : !is_unset(value)) {
             refuse_value(settings, key, value);
         }
     }

@@ -27,6 +27,7 @@ enum {
 /* Options in the form td_model_add takes; texts are borrowed from the configuration. */
 typedef struct td__keras_settings {
     const char *kind;
+    bool keras2; /* written by Keras 2, in which some words mean something else */
     td_setting items[TD__KERAS_MAX_SETTINGS];
     size_t count;
     double numbers[TD__KERAS_MAX_NUMBERS];

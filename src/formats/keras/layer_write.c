@@ -107,8 +107,9 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     case TD_VALUE_BOOL:
         return json_boolean(value->boolean);
     case TD_VALUE_TEXT:
-        if (!strcmp(value->text, "gelu_tanh")) {
-            (void)snprintf(reason, TD__KERAS_REASON_SIZE, "Keras has no name for gelu_tanh");
+        if (!strcmp(value->text, "gelu_tanh") || !strcmp(value->text, "hard_sigmoid_keras2")) {
+            (void)snprintf(reason, TD__KERAS_REASON_SIZE, "Keras 3 has no name for %s",
+                           value->text);
         }
         return json_string(value->text);
     case TD_VALUE_NUMBERS:

@@ -20,6 +20,7 @@ td__range td__activation_range(td_activation activation) {
     switch (activation) {
     case TD_SIGMOID:
     case TD_HARD_SIGMOID:
+    case TD_HARD_SIGMOID_KERAS2:
     case TD_SOFTMAX:
         return (td__range){0, 1};
     case TD_TANH:

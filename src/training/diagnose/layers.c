@@ -158,6 +158,7 @@ static bool is_flat(td_activation activation, float value) {
     switch (activation) {
     case TD_SIGMOID:
     case TD_HARD_SIGMOID:
+    case TD_HARD_SIGMOID_KERAS2:
         return value < 0.01F || value > 0.99F;
     case TD_TANH:
     case TD_SOFTSIGN:

@@ -24,12 +24,20 @@ static void every_fixture_predicts_what_keras_predicted(void **state) {
     (void)state;
     static const struct {
         const char *file, *data;
-    } fixtures[] = {{"images.keras", "images"},        {"text.keras", "text"},
-                    {"graph.keras", "graph"},          {"graph.h5", "graph"},
-                    {"picture.keras", "picture"},      {"pools.keras", "pools"},
-                    {"masks.keras", "masks"},          {"split.h5", "split"},
-                    {"halves.h5", "halves"},           {"graph_2_13.keras", "graph_2_13"},
-                    {"images_2_13.h5", "images_2_13"}, {"text_2_15.keras", "text_2_15"}};
+    } fixtures[] = {{"images.keras", "images"},
+                    {"text.keras", "text"},
+                    {"graph.keras", "graph"},
+                    {"graph.h5", "graph"},
+                    {"picture.keras", "picture"},
+                    {"pools.keras", "pools"},
+                    {"masks.keras", "masks"},
+                    {"split.h5", "split"},
+                    {"halves.h5", "halves"},
+                    {"graph_2_13.keras", "graph_2_13"},
+                    {"images_2_13.h5", "images_2_13"},
+                    {"text_2_15.keras", "text_2_15"},
+                    {"gates_2_21.keras", "gates_2_21"},
+                    {"gates_2_21.h5", "gates_2_21"}};
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
         td_model *model = load_model(fixtures[i].file, "");
         assert_predicts(model, fixtures[i].data);

@@ -99,28 +99,6 @@ static void an_option_that_would_change_the_numbers_is_refused(void **state) {
     }
 }
 
-/* The configuration in a legacy file keeps its length: what a word needs more, spaces make up for. */
-static void the_word_that_keras_2_meant_otherwise_is_refused(void **state) {
-    (void)state;
-    static const char old[] = "\"gelu\"", new[] = "\"hard_sigmoid\"";
-    archive whole = read_fixture("images_2_13.h5");
-    char *at = memmem(whole.bytes, whole.size, old, strlen(old));
-    assert_non_null(at);
-    char region[200];
-    memcpy(region, at, sizeof region);
-    size_t used = strlen(new), grown = strlen(new) - strlen(old);
-    memcpy(at, new, used);
-    for (size_t i = strlen(old); used < sizeof region; i++) {
-        if (region[i] == ' ' && grown > 0) {
-            grown--;
-        } else {
-            at[used++] = region[i];
-        }
-    }
-    assert_int_equal(grown, 0);
-    assert_refused(whole, TD_UNSUPPORTED, "activation is Keras 2's hard_sigmoid");
-}
-
 #define FUNCTIONAL(layers, inputs, outputs)                                                        \
     "{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", \"layers\": ["                 \
     "{\"class_name\": \"InputLayer\", \"name\": \"i\", \"inbound_nodes\": [], \"config\": "        \
@@ -334,7 +312,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_unsupported_layers_are_listed_in_one_error),
         cmocka_unit_test(an_option_that_would_change_the_numbers_is_refused),
-        cmocka_unit_test(the_word_that_keras_2_meant_otherwise_is_refused),
         cmocka_unit_test(masks_that_no_layer_makes_are_refused),
         cmocka_unit_test(graphs_that_cannot_be_had_are_refused),
         cmocka_unit_test(models_nested_deeper_than_any_real_one_are_refused),

@@ -162,8 +162,8 @@ static void what_keras_lacks_is_listed(void **state) {
     unlink(path);
     assert_int_equal(td_model_save(model, path, 0, NULL, &error), TD_UNSUPPORTED);
     assert_non_null(strstr(error.text, "3 problems: Keras allows no '/' in the name 'a/b'; dense "
-                                       "layer 'c': Keras has no name for gelu_tanh; activation "
-                                       "layer 'd': Keras has no name for gelu_tanh"));
+                                       "layer 'c': Keras 3 has no name for gelu_tanh; activation "
+                                       "layer 'd': Keras 3 has no name for gelu_tanh"));
     struct stat about;
     assert_int_not_equal(stat(path, &about), 0);
     td_model_destroy(model);

@@ -102,6 +102,22 @@ static void malformed_files_are_refused(void **state) {
     assert_int_equal(error.status, TD_NOT_FOUND);
 }
 
+static void texts_of_other_programs_may_hold_any_character(void **state) {
+    (void)state;
+    td_error error = {0};
+    td__safetensors *file = parse("{\"__metadata__\":{\"notes\":\"a\\u0000b\"},"
+                                  "\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                                  1, &error);
+    assert_non_null(file);
+    td__safetensors_close(file);
+    assert_refused("{\"__metadata__\":{\"tapedeck.model\":\"a\\u0000b\"}}", 0,
+                   "a text with the character");
+    assert_refused("{\"x\":{\"dtype\":\"U8\\u0000\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+                   "dtype is missing");
+    assert_refused("{\"x\\u0000\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+                   "x: not a sound");
+}
+
 static void halves_become_floats(void **state) {
     (void)state;
     td_error error = {0};
@@ -189,6 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_and_texts_read_back),
         cmocka_unit_test(malformed_files_are_refused),
+        cmocka_unit_test(texts_of_other_programs_may_hold_any_character),
         cmocka_unit_test(halves_become_floats),
         cmocka_unit_test(a_failed_write_leaves_the_old_file),
         cmocka_unit_test(a_file_takes_no_memory_of_its_size),

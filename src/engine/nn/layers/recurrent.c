@@ -137,18 +137,19 @@ static td_tensor *forward_gru(td__layer *layer, td_tape *tape, td_tensor *const 
 /* Names of activations inside of a recurrent operator, with up to two numbers. */
 static const struct {
     const char *name;
-    bool numbered;
+    int numbers;
     float alpha, beta;
 } inner[TD_ACTIVATION_COUNT] = {
-    [TD_LINEAR] = {"Affine", true, 1, 0},
-    [TD_RELU] = {"Relu", false, 0, 0},
-    [TD_LEAKY_RELU] = {"LeakyRelu", true, 0.2f, 0},
-    [TD_ELU] = {"Elu", false, 0, 0},
-    [TD_SOFTPLUS] = {"Softplus", false, 0, 0},
-    [TD_SIGMOID] = {"Sigmoid", false, 0, 0},
-    [TD_TANH] = {"Tanh", false, 0, 0},
-    [TD_HARD_SIGMOID] = {"HardSigmoid", true, 1 / 6.0f, 0.5f},
-    [TD_SOFTSIGN] = {"Softsign", false, 0, 0},
+    [TD_LINEAR] = {"Affine", 2, 1, 0},
+    [TD_RELU] = {"Relu", 0, 0, 0},
+    [TD_LEAKY_RELU] = {"LeakyRelu", 1, 0.2f, 0},
+    [TD_ELU] = {"Elu", 0, 0, 0},
+    [TD_SOFTPLUS] = {"Softplus", 0, 0, 0},
+    [TD_SIGMOID] = {"Sigmoid", 0, 0, 0},
+    [TD_TANH] = {"Tanh", 0, 0, 0},
+    [TD_HARD_SIGMOID] = {"HardSigmoid", 2, 1 / 6.0f, 0.5f},
+    [TD_HARD_SIGMOID_KERAS2] = {"HardSigmoid", 2, 0.2f, 0.5f},
+    [TD_SOFTSIGN] = {"Softsign", 0, 0, 0},
 };
 
 /* (rows, gates * units) as (1, gates * units, rows), the gates in this order. */
@@ -210,16 +211,18 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
     const td_lstm_layer *options = layer->options;
     const char *names[3];
     float alphas[3], betas[3];
-    size_t numbers = 0;
+    size_t alpha_count = 0, beta_count = 0;
     for (size_t i = 0; i < function_count; i++) {
         names[i] = inner[functions[i]].name;
         if (!names[i]) {
             return td__operator_refuse(to, "the operator %s has no activation %s", type,
                                        td__activation_words.words[functions[i]]);
         }
-        if (inner[functions[i]].numbered) {
-            alphas[numbers] = inner[functions[i]].alpha;
-            betas[numbers++] = inner[functions[i]].beta;
+        if (inner[functions[i]].numbers > 0) {
+            alphas[alpha_count++] = inner[functions[i]].alpha;
+        }
+        if (inner[functions[i]].numbers > 1) {
+            betas[beta_count++] = inner[functions[i]].beta;
         }
     }
     int64_t units = options->units, in = layer->slot[KERNEL]->shape.dims[0];
@@ -228,11 +231,13 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
         TD__NAMED_TEXT("direction", options->go_backwards ? "reverse" : "forward"),
         {.name = "activations", .type = TD__STRINGS, .texts = names, .count = function_count}};
     size_t used = 3;
-    if (numbers) {
+    if (alpha_count) {
         attributes[used++] = (td__attribute){
-            .name = "activation_alpha", .type = TD__REALS, .numbers = alphas, .count = numbers};
+            .name = "activation_alpha", .type = TD__REALS, .numbers = alphas, .count = alpha_count};
+    }
+    if (beta_count) {
         attributes[used++] = (td__attribute){
-            .name = "activation_beta", .type = TD__REALS, .numbers = betas, .count = numbers};
+            .name = "activation_beta", .type = TD__REALS, .numbers = betas, .count = beta_count};
     }
     if (more) {
         attributes[used++] = *more;

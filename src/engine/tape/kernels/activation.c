@@ -120,6 +120,13 @@ DEFINE(sparse_sigmoid,
                    : 0.5f * (x + 1.0f),
        v > -1.0f && v < 1.0f ? 0.5f : 0.0f)
 
+/* Keras 2's: HARD_SIGMOID has the slope of Keras 3's and PyTorch's. */
+DEFINE(hard_sigmoid_keras2,
+       x <= -2.5f  ? 0.0f
+       : x >= 2.5f ? 1.0f
+                   : x * 0.2f + 0.5f,
+       v > 0.0f && v < 1.0f ? 0.2f : 0.0f)
+
 #define ENTRY(member, name)                                                                        \
     table->activate[TD_##member] = name;                                                           \
     table->activate_backward[TD_##member] = name##_backward
@@ -151,4 +158,5 @@ void TD__VARIANT(td__fill_activation)(td__kernels_table *table) {
     ENTRY(SQUAREPLUS, squareplus);
     ENTRY(SPARSE_PLUS, sparse_plus);
     ENTRY(SPARSE_SIGMOID, sparse_sigmoid);
+    ENTRY(HARD_SIGMOID_KERAS2, hard_sigmoid_keras2);
 }

@@ -131,6 +131,41 @@ static bool peepholes_of(td__graph_call *call, recurrent *r, int64_t direction) 
 
 /* --- attributes --------------------------------------------------------------------------- */
 
+/* The numbers of activations: lists that have an element for each activation that takes one. */
+static void read_numbers(const td__graph_call *call, recurrent *r, const td__graph_attribute *given,
+                         size_t from, size_t count) {
+    static const struct {
+        const char *name;
+        bool beta;
+        float alpha_fallback, beta_fallback;
+    } takers[] = {{"Affine", true, 1, 0},
+                  {"Elu", false, 1, 0},
+                  {"HardSigmoid", true, 0.2f, 0.5f},
+                  {"LeakyRelu", false, 0.01f, 0}};
+    const td__graph_attribute *lists[2] = {td__graph_attribute_of(call->node, "activation_alpha"),
+                                           td__graph_attribute_of(call->node, "activation_beta")};
+    size_t used[2] = {0};
+    for (size_t i = 0; i < from + count; i++) {
+        const char *name = given ? given->texts[i] : "";
+        for (size_t k = 0; k < sizeof takers / sizeof *takers; k++) {
+            float numbers[2] = {takers[k].alpha_fallback, takers[k].beta_fallback};
+            if (strcmp(takers[k].name, name) != 0) {
+                continue;
+            }
+            for (size_t n = 0; n < (takers[k].beta ? 2u : 1u); n++) {
+                bool listed = lists[n] && lists[n]->kind == TD__GRAPH_ATTRIBUTE_FLOATS &&
+                              used[n] < lists[n]->count;
+                numbers[n] = listed ? lists[n]->numbers[used[n]] : numbers[n];
+                used[n]++;
+            }
+            if (i >= from) {
+                r->d.alphas[i - from] = numbers[0];
+                r->d.betas[i - from] = numbers[1];
+            }
+        }
+    }
+}
+
 /* Three for an lstm, two for a gru, one for an rnn, of each direction. */
 static bool read_activations(td__graph_call *call, recurrent *r, int64_t direction) {
     static const char *const default_activations[][TD__GRAPH_MAX_ACTIVATIONS] = {
@@ -140,10 +175,6 @@ static bool read_activations(td__graph_call *call, recurrent *r, int64_t directi
     const td__graph_attribute *given = td__graph_attribute_of(call->node, "activations");
     size_t count = r->d.cell == TD__GRAPH_LSTM ? 3 : r->d.cell == TD__GRAPH_GRU ? 2 : 1;
     size_t from = (size_t)direction * count;
-    if (td__graph_attribute_of(call->node, "activation_alpha") ||
-        td__graph_attribute_of(call->node, "activation_beta")) {
-        return td__graph_fail(call, TD_UNSUPPORTED, "parameters of activations");
-    }
     bool has = given && given->kind == TD__GRAPH_ATTRIBUTE_TEXTS && given->count > 0;
     if (has && given->count < from + count) {
         return td__graph_fail(call, TD_INVALID, "it has too few activations");
@@ -151,6 +182,7 @@ static bool read_activations(td__graph_call *call, recurrent *r, int64_t directi
     for (size_t i = 0; i < count; i++) {
         r->d.activations[i] = has ? given->texts[from + i] : default_activations[r->d.cell][i];
     }
+    read_numbers(call, r, has ? given : NULL, from, count);
     return true;
 }
 

@@ -15,6 +15,7 @@ typedef struct td__graph_direction {
     bool reverse, reset_after, input_forget;
     float clip;                                         /* 0: none */
     const char *activations[TD__GRAPH_MAX_ACTIVATIONS]; /* of the gates, the input, the cell */
+    float alphas[TD__GRAPH_MAX_ACTIVATIONS], betas[TD__GRAPH_MAX_ACTIVATIONS]; /* their numbers */
     td_tensor *x;                                       /* (batch, time, in) */
     td_tensor *kernel, *recurrent, *bias;               /* bias (gates * units) or NULL; of a gru
                                                             that resets after (2, gates * units) */

@@ -11,26 +11,26 @@
 
 #include <string.h>
 
-static td_tensor *hard_sigmoid(td_tape *tape, td_tensor *x) {
-    return td_clip(tape, td_affine(tape, x, 0.2f, 0.5f), 0, 1);
-}
-
-static td_tensor *activate(td__graph_call *call, const char *name, td_tensor *x) {
+/* Activation number i. */
+static td_tensor *activate(td__graph_call *call, const td__graph_direction *d, int i,
+                           td_tensor *x) {
     static const struct {
         const char *name;
         td_activation activation;
-        float alpha;
-    } known[] = {{"Elu", TD_ELU, 1},           {"LeakyRelu", TD_LEAKY_RELU, 0.01f},
-                 {"Relu", TD_RELU, 0},         {"Sigmoid", TD_SIGMOID, 0},
-                 {"Softplus", TD_SOFTPLUS, 0}, {"Softsign", TD_SOFTSIGN, 0},
-                 {"Tanh", TD_TANH, 0}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, name) == 0) {
-            return td_activate(call->tape, x, known[i].activation, TD_SET(known[i].alpha));
+    } known[] = {{"Elu", TD_ELU},         {"LeakyRelu", TD_LEAKY_RELU}, {"Relu", TD_RELU},
+                 {"Sigmoid", TD_SIGMOID}, {"Softplus", TD_SOFTPLUS},    {"Softsign", TD_SOFTSIGN},
+                 {"Tanh", TD_TANH}};
+    const char *name = d->activations[i];
+    float alpha = d->alphas[i];
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (strcmp(known[k].name, name) == 0) {
+            return td_activate(call->tape, x, known[k].activation, TD_SET(alpha));
         }
     }
-    if (strcmp(name, "HardSigmoid") == 0) {
-        return hard_sigmoid(call->tape, x);
+    bool hard = strcmp(name, "HardSigmoid") == 0;
+    if (hard || strcmp(name, "Affine") == 0) {
+        td_tensor *y = td_affine(call->tape, x, alpha, d->betas[i]);
+        return hard ? td_clip(call->tape, y, 0, 1) : y;
     }
     (void)td__graph_fail(call, TD_UNSUPPORTED, "activation '%.40s'", name);
     return NULL;
@@ -54,7 +54,7 @@ static td_tensor *clipped(const stepping *s, td_tensor *x) {
 }
 
 static td_tensor *gate(const stepping *s, int activation, td_tensor *x) {
-    return activate(s->call, s->d->activations[activation], clipped(s, x));
+    return activate(s->call, s->d, activation, clipped(s, x));
 }
 
 /* z + p c, p being peephole number i */
@@ -75,7 +75,7 @@ static td_tensor *lstm_step(stepping *s, td_tensor *z) {
     td_tensor *g = gate(s, 1, gates_of(s, z, 2, 1));
     s->c = td_add(tape, td_multiply(tape, f, s->c), td_multiply(tape, i, g));
     td_tensor *o = gate(s, 0, peek(s, gates_of(s, z, 3, 1), 1, s->c));
-    return td_multiply(tape, o, activate(s->call, s->d->activations[2], s->c));
+    return td_multiply(tape, o, activate(s->call, s->d, 2, s->c));
 }
 
 /* Row i of a bias (2, …). */

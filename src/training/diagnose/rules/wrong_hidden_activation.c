@@ -5,6 +5,7 @@ static const char *harm(const td__layer_facts *layer) {
     switch (layer->activation) {
     case TD_SIGMOID:
     case TD_HARD_SIGMOID:
+    case TD_HARD_SIGMOID_KERAS2:
         return "passes at most a quarter of the error on, and its outputs are never around 0";
     case TD_SOFTMAX:
         return "makes the units of a layer share a sum of 1: each gets a small part of the error";
