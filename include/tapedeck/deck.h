@@ -444,6 +444,26 @@ TD_API bool td_deck_due(td_deck *deck, int64_t step);
  * whatever is returned. Nothing happens when nothing wants the signal. */
 TD_API td_status td_deck_record(td_deck *deck, const char *name, td_view view);
 TD_API td_status td_signal_record(td_signal *signal, td_view view);
+
+/* A tensor that was reduced elsewhere: on another device, or in parts. */
+typedef struct td_summary {
+    size_t size; /* sizeof(td_summary) */
+    td_dtype dtype;
+    td_shape shape;
+    td_stats stats;
+    td_histogram histogram; /* as td_histogram_of makes it; bins NULL: none */
+    bool
+        more; /* added to what the open step has of the signal: statistics and histogram become those of
+                * all parts. Recorded by itself when there is nothing yet */
+} td_summary;
+/* The forms (bits) in which due tracks and conditions want a tensor of the signal in the open step. TD_TENSOR
+ * is among them when anything needs elements (a form, a sample, something derived); 0: nothing is wanted. */
+TD_API uint32_t td_signal_forms(const td_signal *signal);
+/* Records a summary in place of its tensor, for tracks that need no elements (TD_STATS, TD_HISTOGRAM, TD_SCALAR).
+ * The others get nothing; unless it is `more`, which leaves their tensor as it was recorded, that is TD_INVALID.
+ * TD_INVALID also for a histogram that is wanted and missing, or does not fit the statistics. */
+TD_API td_status td_signal_record_summary(td_signal *signal, const td_summary *summary);
+
 TD_API td_status td_deck_scalar(td_deck *deck, const char *name, double value);
 TD_API td_status td_signal_scalar(td_signal *signal, double value);
 /* What tracks with an epoch schedule get of this signal when the open step ends its epoch, instead

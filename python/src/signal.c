@@ -107,6 +107,128 @@ static PyObject *signal_wants(PyObject *object, PyObject *unused) {
     return PyBool_FromLong(alive && td_signal_wants(self->signal));
 }
 
+/* forms(): bits, see td_signal_forms; 0: nothing is wanted. */
+static PyObject *signal_forms(PyObject *object, PyObject *unused) {
+    (void)unused;
+    signal_object *self = (signal_object *)object;
+    int entered = tdpy_enter(self->owner);
+    uint32_t forms = 0;
+    if (entered == TDPY_ENTERED) {
+        forms = td_signal_forms(self->signal);
+        tdpy_leave(self->owner);
+    }
+    return entered == TDPY_CLOSED ? NULL : PyLong_FromUnsignedLong(forms);
+}
+
+/* Records a summary; without the GIL where the deck may wait. */
+static PyObject *record_summary(signal_object *self, const td_summary *summary) {
+    td_status status = TD_OK;
+    int entered = tdpy_enter(self->owner);
+    if (entered == TDPY_ENTERED) {
+        td_signal *signal = self->signal;
+        Py_BEGIN_ALLOW_THREADS status = td_signal_record_summary(signal, summary);
+        Py_END_ALLOW_THREADS tdpy_leave(self->owner);
+    }
+    return entered == TDPY_ENTERED ? tdpy_none_or_raise(status, NULL) : tdpy_not_entered(entered);
+}
+
+/* add(value): the statistics and histogram of another part of what the open step has of the signal. */
+static PyObject *signal_add(PyObject *object, PyObject *value) {
+    signal_object *self = (signal_object *)object;
+    tdpy_array array;
+    td_view packed = {0};
+    td_error error = {0};
+    td_bin bins[TD_HISTOGRAM_BINS];
+    int entered = tdpy_enter(self->owner);
+    if (entered != TDPY_ENTERED) {
+        return tdpy_not_entered(entered);
+    }
+    uint32_t forms = td_signal_forms(self->signal);
+    tdpy_leave(self->owner);
+    if (!(forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR))) {
+        return Py_NewRef(Py_None);
+    }
+    if (!tdpy_array_open(&array, value)) {
+        return NULL;
+    }
+    td_summary summary = {
+        .size = sizeof summary, .dtype = array.view.dtype, .shape = array.view.shape, .more = true};
+    td_status status;
+    Py_BEGIN_ALLOW_THREADS status = td_view_pack(&array.view, array.strides, &packed, &error);
+    if (status == TD_OK) {
+        status = forms & TD_HISTOGRAM
+                     ? td_histogram_of(&packed, &summary.stats, bins, &summary.histogram, &error)
+                     : td_stats_of(&packed, &summary.stats, &error);
+    }
+    if (packed.release) {
+        packed.release(packed.owner);
+    }
+    Py_END_ALLOW_THREADS tdpy_array_close(&array);
+    return status == TD_OK ? record_summary(self, &summary) : tdpy_none_or_raise(status, &error);
+}
+
+/* Counts by the upper twelve bits of a float32, as bins in the order of values; entries of NaN and infinities do not
+ * count. */
+static int32_t bins_of_table(const int32_t *table, td_bin bins[TD_HISTOGRAM_BINS]) {
+    enum { HALF = TD_HISTOGRAM_BINS / 2, INFINITE = 255 << 3 };
+    int32_t used = 0;
+    for (int32_t i = HALF - INFINITE; i < HALF + INFINITE; i++) {
+        int32_t entry = i < HALF ? TD_HISTOGRAM_BINS - 1 - i : i - HALF;
+        if (table[entry]) {
+            bins[used++] = (td_bin){.index = i, .count = table[entry]};
+        }
+    }
+    return used;
+}
+
+/* put_summary(dtype, shape, integers, floats, table, more): integers are count, zeros, nan, inf, first_nonfinite; floats
+ * are mean, std, min, max, norm; table: the bytes of 4096 int32, or None. */
+static PyObject *signal_put_summary(PyObject *object, PyObject *arguments) {
+    const char *dtype, *table;
+    PyObject *shape;
+    Py_ssize_t table_size;
+    long long n[5];
+    int more;
+    td_summary summary = {.size = sizeof summary};
+    td_stats *s = &summary.stats;
+    td_bin bins[TD_HISTOGRAM_BINS];
+    if (!PyArg_ParseTuple(arguments, "sO!(LLLLL)(ddddd)z#p", &dtype, &PyTuple_Type, &shape, &n[0],
+                          &n[1], &n[2], &n[3], &n[4], &s->mean, &s->std, &s->min, &s->max, &s->norm,
+                          &table, &table_size, &more)) {
+        return NULL;
+    }
+    Py_ssize_t rank = PyTuple_Size(shape);
+    int found = 0;
+    while (found < TD_DTYPE_COUNT && strcmp(td_dtype_name((td_dtype)found), dtype) != 0) {
+        found++;
+    }
+    summary.dtype = (td_dtype)found;
+    if (found == TD_DTYPE_COUNT || rank > TD_MAX_RANK ||
+        (table && table_size != TD_HISTOGRAM_BINS * (Py_ssize_t)sizeof(int32_t))) {
+        PyErr_SetString(PyExc_ValueError, "no summary: its type, its shape or its table");
+        return NULL;
+    }
+    summary.shape.rank = (int32_t)rank;
+    for (Py_ssize_t i = 0; i < rank; i++) {
+        summary.shape.dims[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    s->count = n[0];
+    s->zeros = n[1];
+    s->nan = n[2];
+    s->inf = n[3];
+    s->first_nonfinite = n[4];
+    if (table) {
+        int32_t counts[TD_HISTOGRAM_BINS];
+        memcpy(counts, table, sizeof counts);
+        summary.histogram = (td_histogram){.bins = bins, .bin_count = bins_of_table(counts, bins)};
+    }
+    summary.more = more;
+    return record_summary((signal_object *)object, &summary);
+}
+
 static void signal_dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     Py_DECREF(((signal_object *)object)->owner);
@@ -314,6 +436,9 @@ bool tdpy_signal_add(PyObject *module) {
         {"record", TDPY_KEYWORDS(signal_record), METH_VARARGS | METH_KEYWORDS, "td_signal_record"},
         {"put", signal_call, METH_O, "record(value)"},
         {"wants", signal_wants, METH_NOARGS, "td_signal_wants"},
+        {"forms", signal_forms, METH_NOARGS, "td_signal_forms"},
+        {"add", signal_add, METH_O, "td_signal_record_summary of another part"},
+        {"put_summary", signal_put_summary, METH_VARARGS, "td_signal_record_summary"},
         {NULL, NULL, 0, NULL},
     };
     static PyType_Slot signal_slots[] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import _tensors
+from . import _tensors, _torch_reduce
 from ._steps import PLAIN
 from .deck import Deck
 
@@ -22,7 +22,8 @@ class Recording:
         self.names: dict[int, str] = {}  # of signals
         self.refused: set[str] = set()  # signals that were not recorded
         self.reported: set[str] = set()  # keys of notes that are written once
-        self.waiting: list[tuple[Any, torch.Tensor, Any]] = []  # copies from a device, under way
+        self.waiting: list[tuple[Any, torch.Tensor, Any, bool]] = []  # copies from a device, under way
+        self.reductions = _torch_reduce.Reductions()
 
     def declare(self, name: str, **about: Any) -> Any:
         signal = self.deck._native.signal(name, rank=self.deck.rank, **about)
@@ -65,23 +66,31 @@ class Recording:
             warnings.warn(f"tapedeck: {text}", stacklevel=3)
         self.note_once(key, text)
 
-    def put(self, signal: Any, tensor: torch.Tensor) -> None:
-        """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
-        if type(tensor) in PLAIN:
+    def put(self, signal: Any, tensor: torch.Tensor, more: bool = False) -> None:
+        """Records a tensor, or another part of what this step has recorded of it. One on a device is reduced there, or copied
+        while training goes on, and recorded at the step's end."""
+        if type(tensor) in PLAIN and tensor.is_cpu and not _torch_reduce.FORCED:
             try:
-                signal.put(tensor)
+                (signal.add if more else signal.put)(tensor)
                 return
-            except Exception:  # in another memory, of another type
+            except Exception:  # of another type
                 pass
         try:
-            if signal.wants():
-                self._put_converted(signal, _tensors.readable(tensor))
+            forms = signal.forms()
+            if forms:
+                self._put_converted(signal, _tensors.readable(tensor), forms, more)
         except Exception as error:
-            self.refuse(self.names[id(signal)], error)
+            self._refuse_signal(signal, error)
 
-    def _put_converted(self, signal: Any, source: torch.Tensor) -> None:
+    def _refuse_signal(self, signal: Any, error: Exception) -> None:
+        self.refuse(self.names[id(signal)], error)
+
+    def _put_converted(self, signal: Any, source: torch.Tensor, forms: int, more: bool) -> None:
+        if self.reductions.takes(source, forms):
+            self.reductions.add(signal, source, forms, more)
+            return
         if source.is_cpu:
-            _tensors.put(signal, source)
+            _tensors.put(signal, source, more)
             return
         host = torch.empty(source.shape, dtype=source.dtype, pin_memory=source.is_cuda)
         host.copy_(source, non_blocking=True)
@@ -89,16 +98,24 @@ class Recording:
         if source.is_cuda:
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(source.device))
-        self.waiting.append((signal, host, done))
+        self.waiting.append((signal, host, done, more))
 
     def put_waiting(self) -> None:
-        for signal, host, done in self.waiting:
+        for signal, host, done, more in self.waiting:
             if done is not None:
                 done.synchronize()
-            self.put(signal, host)
+            try:
+                _tensors.put(signal, host, more)
+            except Exception as error:
+                self._refuse_signal(signal, error)
         self.waiting.clear()
+        self.reductions.fetch(self._refuse_signal)
 
     def put_all(self, signals: list[Any], tensors: list[torch.Tensor | None]) -> None:
         """All that are wanted, in one call; those that are elsewhere, or of another kind, one by one."""
-        for i in self.deck._native.put_all(signals, tensors):
+        if _torch_reduce.FORCED:
+            left = [i for i, tensor in enumerate(tensors) if tensor is not None]
+        else:
+            left = self.deck._native.put_all(signals, tensors)
+        for i in left:
             self.put(signals[i], tensors[i])

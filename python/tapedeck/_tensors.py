@@ -42,13 +42,15 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def put(signal: Any, tensor: torch.Tensor) -> None:
-    """Records a tensor that is in the CPU's memory."""
+def put(signal: Any, tensor: torch.Tensor, more: bool = False) -> None:
+    """Records a tensor that is in the CPU's memory, or another part of what the open step has."""
     tensor = readable(tensor).resolve_neg()
     try:
-        signal.put(tensor)
+        (signal.add if more else signal.put)(tensor)
     except (TypeError, BufferError, RuntimeError):  # an older PyTorch, without DLPack's interface
-        if tensor.dtype == torch.bfloat16:
+        if more:  # every value of both is a float32
+            signal.add(tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy())
+        elif tensor.dtype == torch.bfloat16:
             signal.record(tensor.contiguous().view(torch.int16).numpy(), dtype="bfloat16")
         else:
             signal.record(tensor.numpy())

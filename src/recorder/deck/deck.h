@@ -295,6 +295,8 @@ void td__signal_forget(td_signal *signal);
 /* Makes what the track, or its condition, wants to be derived from the signal. False when memory is
  * exhausted. */
 bool td__derived_meet(td_signal *signal, td__track *track);
+/* Whether something derived from the signal is due. Without the lock. */
+bool td__derived_due(const td_signal *signal);
 /* Records what is derived from the tensor and due. Takes the lock. */
 void td__derived_record(td_signal *signal, const td_view *view);
 

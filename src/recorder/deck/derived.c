@@ -132,6 +132,14 @@ static bool is_due(const td_signal *signal) {
     return any != 0;
 }
 
+bool td__derived_due(const td_signal *signal) {
+    const td_signal *each = atomic_load_explicit(&signal->derived, memory_order_acquire);
+    while (each && !is_due(each)) {
+        each = each->next_derived;
+    }
+    return each != NULL;
+}
+
 /* Once for each signal: what is derived from it is not recorded. */
 static void refuse(td_signal *signal, const td_error *reason) {
     char key[TD_SIGNAL_TEXT_SIZE + 16];

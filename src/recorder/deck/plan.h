@@ -25,6 +25,9 @@ typedef struct td__plan {
     bool deferred;     /* the writer makes the pass */
     bool waited_for;   /* larger than the queue: written before the call returns */
     size_t bytes;      /* accounted for it, by the queue and by the history */
+
+    const struct td__summary
+        *given; /* the pass was made elsewhere, and the view has no data; or NULL */
 } td__plan;
 
 /* From the plan's tracks: which of them are sure, the forms they want (less what the overhead
@@ -42,5 +45,14 @@ td__snapshot *td__plan_admit(td_deck *deck, td__plan *plan);
 void td__plan_shrink(td_deck *deck, td__snapshot *snapshot, size_t spare);
 /* Stages it; or, when its step was closed meanwhile, sends on what is sure of it. */
 void td__plan_stage(td_deck *deck, td__plan *plan, td__snapshot *snapshot);
+
+/* ---- record.c ------------------------------------------------------------------------------- */
+
+/* Records the view for the plan's tracks, and for conditions that read its statistics (probe). Called and returns with
+ * the lock held. *view's release is cleared when the memory was taken. */
+void td__record_planned(td_deck *deck, td__plan *plan, td_view *view, bool probe,
+                        td__deck_batch *batch);
+/* Bytes of a histogram of that many elements, or bins. */
+size_t td__bins_size(int64_t count);
 
 #endif

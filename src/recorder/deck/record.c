@@ -16,7 +16,7 @@
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
 static double first_element(const td_view *view, const td_stats *stats) {
-    return stats->count == 1 ? td__element(view, 0) : stats->mean;
+    return stats->count == 1 && view->data ? td__element(view, 0) : stats->mean;
 }
 
 /* Puts the summary, and the memory if it is taken over, into the snapshot. */
@@ -45,7 +45,7 @@ static void fill_snapshot(const td__plan *p, td__snapshot *snapshot, td_view *vi
     }
 }
 
-static size_t bins_size(int64_t count) {
+size_t td__bins_size(int64_t count) {
     int64_t max = count < TD_HISTOGRAM_BINS ? count : TD_HISTOGRAM_BINS;
     return (size_t)(max ? max : 1) * sizeof(td_bin);
 }
@@ -119,16 +119,15 @@ static void defer_summary(td_deck *deck, td__plan *p, td_view *view, td__deck_ba
     }
 }
 
-/* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
-static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
-                          td__deck_batch *batch) {
+void td__record_planned(td_deck *deck, td__plan *p, td_view *view, bool probe,
+                        td__deck_batch *batch) {
     td__summary s;
     s.hash = 0;
     td__plan_draw_up(deck, p);
     if (p->count > (int64_t)UINT32_MAX) {
         p->forms &= ~(uint32_t)TD_HISTOGRAM; /* counted as dropped when it is submitted */
     }
-    p->bins_bytes = bins_size(p->count);
+    p->bins_bytes = td__bins_size(p->count);
     if (can_defer(deck, p, probe)) {
         defer_summary(deck, p, view, batch);
         return;
@@ -153,7 +152,7 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
             p->signal->stats_serial = p->serial;
         }
     }
-    size_t exact = p->forms & TD_HISTOGRAM ? bins_size(s.histogram.bin_count) : 0;
+    size_t exact = p->forms & TD_HISTOGRAM ? td__bins_size(s.histogram.bin_count) : 0;
     if (asked) {
         p->bins_bytes = exact;
         p->summed_up = true;
@@ -239,7 +238,7 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     td__tracks_put(p.tracks, index, true);
     p.count = td__elements_from(&sample.shape, 0);
     p.data_bytes = (size_t)count * row_bytes;
-    record_tensor(deck, &p, &sample, false, part);
+    td__record_planned(deck, &p, &sample, false, part);
     td__deck_batch_unref(&deck->recycler, part);
     td__deck_pool_give(&deck->recycler.pool, picked, size);
 }
@@ -270,7 +269,7 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
     }
     memcpy(p.tracks, tracks, sizeof p.tracks);
     if (td__tracks_any(tracks) || probe) {
-        record_tensor(deck, &p, view, probe, batch);
+        td__record_planned(deck, &p, view, probe, batch);
     }
     td__deck_batch_unref(&deck->recycler, batch);
     deck->cost += td__ticks() - start;

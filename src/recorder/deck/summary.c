@@ -65,8 +65,19 @@ static void reduce_all(const td_deck *deck, passage *p, td__summary *s) {
     }
 }
 
+void td__summary_copy(td__summary *to, const td__summary *from) {
+    to->stats = from->stats;
+    to->hash = from->hash;
+    memcpy(to->bins, from->bins, (size_t)from->histogram.bin_count * sizeof *to->bins);
+    to->histogram = (td_histogram){.bins = to->bins, .bin_count = from->histogram.bin_count};
+}
+
 void td__summary_take(td_deck *deck, const td__plan *plan, const td_view *view, bool probe,
                       void *copy, td__summary *summary) {
+    if (plan->given) {
+        td__summary_copy(summary, plan->given);
+        return;
+    }
     passage p = {
         .view = view, .count = plan->count, .histogram = plan->forms & TD_HISTOGRAM, .copy = copy};
     bool reduces = probe || (plan->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR));
