@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""loops.py [torch|keras|torch_tutorials|keras_tutorials] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch
+"""loops.py [torch|keras|torch_tutorials|keras_tutorials|strangers|keras_strangers] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch
 or Keras trainings, and their healthy twins: what `tapedeck diagnose` finds, on the seeds that thresholds were chosen with and on others.
-The tutorials are trainings as well-known examples have them: images, texts, series, graphs, autoencoders, policies, diffusion …"""
+The tutorials are trainings as well-known examples have them: images, texts, series, graphs, autoencoders, policies, diffusion … The
+strangers are whole programs; every second one is held out, so both parts are other programs."""
 import argparse
 import importlib
 import os
@@ -12,7 +13,8 @@ sys.path[0] = os.path.join(ROOT, "tests", "interop", "loops")  # this folder has
 os.environ.setdefault("TAPEDECK", os.path.join(ROOT, "build", "tapedeck"))
 import score  # noqa: E402
 
-MODULES = {"torch": "torch_cases", "keras": "keras_cases", "torch_tutorials": "torch_tutorials", "keras_tutorials": "keras_tutorials"}
+MODULES = {"torch": "torch_cases", "keras": "keras_cases", "torch_tutorials": "torch_tutorials", "keras_tutorials": "keras_tutorials",
+           "strangers": "strangers", "keras_strangers": "keras_strangers"}
 GOALS = {"detected": (95, 1), "named": (85, 1), "false": (2, -1)}
 
 
@@ -28,7 +30,8 @@ def main():
     for part, seeds in (("tuned", options.tuned), ("held out", options.held)):
         if not seeds:
             continue
-        found = score.run(cases, [int(seed) for seed in seeds.split(",")], options.only)
+        numbers = [int(seed) for seed in seeds.split(",")]
+        found = cases.run(numbers, options.only, part != "tuned") if hasattr(cases, "run") else score.run(cases, numbers, options.only)
         print(f"---- {part}: seeds {seeds}\n{found.table()}\n", *found.lines, sep="\n", flush=True)
         shares = found.shares()
         met = met and (part == "tuned" or all(sign * shares[what] >= sign * goal for what, (goal, sign) in GOALS.items()))

@@ -31,10 +31,22 @@ class Score:
         self.false = collections.Counter()  # by cause
         self.right = collections.Counter()  # by cause: said of a run where it is right
         self.said = collections.Counter()
+        self.sure = [0, 0]  # findings that are sure: of all, wrong ones
+        self.layers = [0, 0]  # mistakes whose layer is known and that were named: of all, with that layer
         self.lines = []
 
-    def add(self, name, seed, causes, findings):
+    def add(self, name, seed, causes, findings, layer=""):
         strong = [f["cause"] for f in findings if f["confidence"] != "maybe"]
+        for finding in findings:
+            self.sure[0] += finding["confidence"] == "sure"
+            self.sure[1] += finding["confidence"] == "sure" and (causes is None or finding["cause"] not in causes)
+        named = [f for f in findings if f["confidence"] != "maybe"][:2]
+        if layer and causes and (named := [f for f in named if f["cause"] in causes]):
+            self.layers[0] += 1
+            right = any((f["layer"] or "").split(".")[0].removeprefix("_orig_mod.") == layer for f in named)
+            self.layers[1] += right
+            if not right:
+                self.lines.append(f"layer     {name} {seed}: {[f['layer'] for f in named]}, not {layer}")
         if causes is None:
             self.healthy += 1
             for cause in strong[:1]:
@@ -67,7 +79,8 @@ class Score:
         rows += [f"{cause:34} {self.right[cause]:5} of {count:5}" for cause, count in self.said.most_common()]
         shares = self.shares()
         rows += ["", f"detected {shares['detected']:.1f} %, named among the first two {shares['named']:.1f} %, "
-                     f"{sum(self.false.values())} false alarms in {self.healthy} healthy runs ({shares['false']:.1f} %)"]
+                     f"{sum(self.false.values())} false alarms in {self.healthy} healthy runs ({shares['false']:.1f} %)",
+                 f"sure and wrong: {self.sure[1]} of {self.sure[0]}; layer right: {self.layers[1]} of {self.layers[0]}"]
         return "\n".join(rows)
 
 
