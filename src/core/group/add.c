@@ -3,7 +3,8 @@
  *
  *     halving   a power of two of processes, many values: in round k the partner is rank ^ 2^k, each keeps half of
  *               what it had and sends the other half; then the halves are exchanged back
- *     doubling  a power of two, few values: partners exchange everything
+ *     doubling  a power of two, few values: partners exchange everything. Two processes on two machines always: that
+ *               is as many bytes in one round instead of two
  *     up, down  any number: to rank 0 along the tree, and from there to all
  */
 #include "group/group.h"
@@ -139,6 +140,7 @@ td_status td__group_sum(td_group *group, td_group_request *r) {
     if (group->size & (group->size - 1)) {
         return up_and_down(group, r, scratch);
     }
-    return bytes <= FEW || r->count < (size_t)group->size ? by_doubling(group, r, scratch)
-                                                          : by_halving(group, r, scratch);
+    bool few = bytes <= FEW || r->count < (size_t)group->size;
+    bool far_pair = group->size == 2 && strcmp(group->hosts[0], group->hosts[1]) != 0;
+    return few || far_pair ? by_doubling(group, r, scratch) : by_halving(group, r, scratch);
 }

@@ -10,7 +10,10 @@
 
 enum { WORK = 1, BEAT, NEWS }; /* tags */
 #define BEAT_EVERY 0.25        /* seconds */
-#define SLEEP 30e-6            /* seconds, between two looks at a message that takes long */
+/* Between two looks at a message that takes long: this share of the time that it took, and seconds. */
+#define WAIT_SHARE 0.1
+#define SHORTEST_SLEEP 30e-6
+#define LONGEST_SLEEP 500e-6
 enum {
     SPINS = 50,       /* looks before the first sleep */
     PART = 60 * 1024, /* bytes: below the 64 KiB that OpenMPI sends at once by TCP */
@@ -127,7 +130,8 @@ typedef struct flow {
     char *in;
     size_t size, at;
     int peer;
-    void *messages[WINDOW];
+    void *messages[WINDOW]; /* under way: `count` of them, from the oldest one on */
+    int oldest, count;
 } flow;
 
 static size_t part_of(const flow *f) {
@@ -138,42 +142,50 @@ static size_t part_of(const flow *f) {
 /* Begins as many parts as there is room for; false on failure. */
 static bool begin_parts(td_group *group, flow *f) {
     const td__transport *wire = &group->wire;
-    for (int i = 0; i < WINDOW && f->at < f->size; i++) {
-        if (!f->messages[i]) {
-            f->messages[i] =
-                f->in ? wire->receive(wire->context, f->in + f->at, part_of(f), f->peer, WORK)
-                      : wire->send(wire->context, f->out + f->at, part_of(f), f->peer, WORK);
-            if (!f->messages[i]) {
-                return false;
-            }
-            f->at += part_of(f);
+    while (f->count < WINDOW && f->at < f->size) {
+        void *message = f->in
+                            ? wire->receive(wire->context, f->in + f->at, part_of(f), f->peer, WORK)
+                            : wire->send(wire->context, f->out + f->at, part_of(f), f->peer, WORK);
+        if (!message) {
+            return false;
         }
+        f->messages[(f->oldest + f->count++) % WINDOW] = message;
+        f->at += part_of(f);
     }
     return true;
 }
 
 typedef enum outlook { BROKEN, WAITING, MOVED, COMPLETE } outlook;
 
-/* Looks at the parts under way, and begins the next ones in the place of those that are done. */
+/* Looks at the oldest part under way, and at those behind it while they are done; begins others in their place. Each look
+ * takes the processor's time from whoever computes meanwhile. */
 static outlook advance(td_group *group, flow *f) {
     const td__transport *wire = &group->wire;
-    bool moved = false, left = false;
-    for (int i = 0; i < WINDOW; i++) {
-        int done = f->messages[i] ? wire->test(wire->context, f->messages[i]) : 0;
-        f->messages[i] = done ? NULL : f->messages[i];
+    bool moved = false;
+    while (f->count) {
+        int done = wire->test(wire->context, f->messages[f->oldest]);
         if (done < 0) {
             return BROKEN;
         }
-        moved = moved || done;
-        left = left || f->messages[i];
-    }
-    if (f->at < f->size) {
-        left = true;
-        if (moved && !begin_parts(group, f)) {
-            return BROKEN;
+        if (!done) {
+            break;
         }
+        f->oldest = (f->oldest + 1) % WINDOW;
+        f->count--;
+        moved = true;
     }
-    return !left ? COMPLETE : moved ? MOVED : WAITING;
+    if (moved && !begin_parts(group, f)) {
+        return BROKEN;
+    }
+    return !f->count ? COMPLETE : moved ? MOVED : WAITING;
+}
+
+/* Sleeps for a share of the time that was waited already. */
+static void sleep_a_little(double waited) {
+    double pause = waited * WAIT_SHARE;
+    pause = pause < SHORTEST_SLEEP ? SHORTEST_SLEEP : pause > LONGEST_SLEEP ? LONGEST_SLEEP : pause;
+    struct timespec time = {.tv_nsec = (long)(pause * 1e9)};
+    (void)nanosleep(&time, NULL);
 }
 
 bool td__group_exchange(td_group *group, int to, const void *out, size_t out_size, int from,
@@ -183,6 +195,7 @@ bool td__group_exchange(td_group *group, int to, const void *out, size_t out_siz
     if (!begin_parts(group, &receiving) || !begin_parts(group, &sending)) {
         return false;
     }
+    double moved = 0; /* when: 0 is in this look or a few before */
     for (int looks = 0, turns = 1;; looks++, turns++) {
         outlook received = advance(group, &receiving), sent = advance(group, &sending);
         if (received == BROKEN || sent == BROKEN) {
@@ -191,7 +204,10 @@ bool td__group_exchange(td_group *group, int to, const void *out, size_t out_siz
         if (received == COMPLETE && sent == COMPLETE) {
             return true;
         }
-        looks = received == MOVED || sent == MOVED ? 0 : looks;
+        if (received == MOVED || sent == MOVED) {
+            looks = 0;
+            moved = 0;
+        }
         if (turns % 64 == 0) {
             turns = 0;
             look_around(group);
@@ -203,8 +219,9 @@ bool td__group_exchange(td_group *group, int to, const void *out, size_t out_siz
             sched_yield();
             continue;
         }
-        struct timespec pause = {.tv_nsec = (long)(SLEEP * 1e9)};
-        (void)nanosleep(&pause, NULL);
+        double now = td__seconds();
+        moved = moved > 0 ? moved : now;
+        sleep_a_little(now - moved);
     }
 }
 

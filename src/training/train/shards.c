@@ -17,7 +17,8 @@
 /* What processes agree on, before the numbers of measures. */
 enum { FAILURES, STOPS, AGREED };
 enum {
-    BUCKET = 1 << 18, /* floats that are exchanged together, or more */
+    BUCKET = 1 << 16, /* floats that are exchanged together, or more … */
+    BUCKETS = 16,     /* … and of large models this share: a bucket has latency of its own */
     DEFAULT_SHARDS = 8,
     PARTS = 8 /* work within a part is cut so, whatever the number of threads */
 };
@@ -98,6 +99,11 @@ static bool lay_out(td_trainer *trainer) {
     if (!s->starts || !s->bucket_of || !s->buckets || !s->averages) {
         return false;
     }
+    size_t all = 0, enough = BUCKET;
+    for (size_t i = 0; i < weights; i++) {
+        all += align((size_t)learner->weights[i]->count);
+    }
+    enough = all / BUCKETS > enough ? all / BUCKETS : enough;
     for (size_t i = weights; i-- > 0;) {
         td__bucket *bucket = &s->buckets[s->bucket_count];
         bucket->begin = bucket->weights ? bucket->begin : s->total;
@@ -106,7 +112,7 @@ static bool lay_out(td_trainer *trainer) {
         s->total += align((size_t)learner->weights[i]->count);
         bucket->end = s->total;
         bucket->weights++;
-        s->bucket_count += bucket->end - bucket->begin >= BUCKET && i > 0;
+        s->bucket_count += bucket->end - bucket->begin >= enough && i > 0;
     }
     s->averages_at = s->total;
     for (size_t i = 0; i < trainer->parameter_count; i++) {
