@@ -41,7 +41,10 @@ static void find_dropout_too_high(td__case *c) {
             continue;
         }
         if (!s) {
-            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, drowned ? "stddev: 0" : "rate: 0.2");
+            s = td__suspect(c, TD__TUNING, (ptrdiff_t)i, drowned ? "stddev: 0" : "rate: 0.2");
+        }
+        if (s && (drowned || layer->rate >= HIGH || left <= FEW)) {
+            s->strength = TD__STRUCTURE;
         }
         if (drowned) {
             td__because(s, NULL, 0, layer->noise,
