@@ -26,7 +26,9 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
 #define WIN_SURE 0.7
-#define FAR_BEYOND 0.9     /* a severity that leaves no doubt, whatever else is missing */
+#define FAR_BEYOND 0.9 /* a severity that leaves no doubt, whatever else is missing */
+#define BEYOND_USUAL                                                                               \
+    0.1 /* gain of a change with the usual optimizer beyond that of the optimizer alone */
 #define BEYOND_RATE 0.15   /* gain of another optimizer beyond that of another rate */
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
@@ -128,12 +130,21 @@ static double survival_of(const trials *t, const td__trial *trial) {
     return survives ? WIN_POOR : 0;
 }
 
+/* A few examples that change sides are no gain while the loss is higher than it was. */
+static bool ends_higher(const trials *t, const td__trial *trial) {
+    const td__trial *base = &t->c->baseline;
+    return base->points > 0 && trial->points > 0 && !base->origin.cause &&
+           trial->curve[trial->points - 1].training.loss >=
+               base->curve[base->points - 1].training.loss;
+}
+
 static void try_alone(trials *t, td__suspicion *s) {
     change alone = {0};
     add_change(&alone, s);
     report_progress(t, s);
     s->tried = attempt(t, &alone, &s->trial);
     s->gain = s->tried ? fmax(gain_of(t, s->trial.score), survival_of(t, &s->trial)) : 0;
+    s->gain = s->rule->is_rate && ends_higher(t, &s->trial) ? 0 : s->gain;
 }
 
 /* With the usual optimizer: what counts is what the change wins beyond it. */
@@ -152,7 +163,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
     }
     double both = gain_of(t, trial.score), only = gain_of(t, t->usual);
     double beyond = gain_over(t->usual, trial.score);
-    if (both > s->gain && (only < WIN || (t->usual < FINE && beyond > WIN_POOR))) {
+    if (both > s->gain && (only < WIN || (both > only + BEYOND_USUAL && beyond > WIN_POOR))) {
         s->gain = both;
         s->trial = trial;
         s->tried = true;
