@@ -102,6 +102,7 @@ typedef struct td__suspicion {
     size_t edit_count;
     bool standardize_labels; /* the trial's own edits, for which an experiment has no key */
     bool redraw;             /* forget the weights that training started from */
+    bool on_validation;      /* train on the validation part */
     double more;             /* times as many steps; 0: as many */
     const td__origin *origin;
     double severity; /* how far beyond its threshold, 0 to 1; breaks ties */

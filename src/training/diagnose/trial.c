@@ -40,6 +40,13 @@ td_trainer *td__trial_open(const td__trial_options *options, td_experiment **exp
     (*experiment)->unrecorded = false;
     (*experiment)->train.metric_count = 0;
     (*experiment)->weights = options->redraw ? NULL : (*experiment)->weights;
+    if (options->on_validation) {
+        td_data_options *data = &(*experiment)->data;
+        data->train = data->validation;
+        data->labels = data->validation_labels;
+        data->validation = data->validation_labels = NULL;
+        data->validation_share = 0.5;
+    }
     const char *monitor = (*experiment)->train.stop_monitor; /* a metric, and there are none */
     (*experiment)->train.stop_monitor = NULL;
     const td_trainer_options how = {.size = sizeof how, .read_first = !options->while_reading};

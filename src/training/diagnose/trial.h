@@ -28,7 +28,8 @@ typedef struct td__trial_options {
     double seconds;          /* most; training ends there */
     bool standardize_labels; /* labels that are values: mean 0, variance 1 */
     double label_shift, label_scale;
-    bool redraw; /* forget the weights that the experiment starts from */
+    bool redraw;        /* forget the weights that the experiment starts from */
+    bool on_validation; /* train on one half of the validation file, validate with the other */
     const td__task *task;
     void (*problem)(void *user, const char *text); /* of the file; may be NULL */
     /* Called with the loss of each step, from 1; may be NULL. */

@@ -14,6 +14,8 @@
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
 #define BY_CHANCE 1e-3
+#define KNOWN 0.5  /* a score of the training part with which the network says what that is like */
+#define ALIKE 0.15 /* that shares of classes may differ by */
 
 #define ONE_CLASS 0.8 /* chance, where one class is said of almost all */
 
@@ -189,6 +191,60 @@ static bool is_common(const td__facts *facts) {
     return pow(share, (double)facts->labels.all.count) > BY_CHANCE;
 }
 
+/* Validation examples that a network which knows its training part takes for other classes, each class for
+ * one other. */
+static bool find_renamed(td__case *c) {
+    if (!c->repeated || c->baseline.points == 0) {
+        return false;
+    }
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+    if (end->validation.rows < FEW || end->training.score < KNOWN ||
+        end->validation.renamed < end->validation.right + NAMED) {
+        return false;
+    }
+    td__suspicion *s = td__suspect(c, TD__FACT, -1, "the same labels in training and validation");
+    td__because(s, "label", end->step, end->validation.right,
+                td__say(c,
+                        "%.0f %% of the answers are right in training, %.0f %% in validation, and "
+                        "%.0f %% would be with other names for the classes",
+                        100 * end->training.right, 100 * end->validation.right,
+                        100 * end->validation.renamed));
+    return true;
+}
+
+static bool are_alike(const td__facts *facts) {
+    const td__labels *a = &facts->labels, *b = &facts->validation_labels;
+    double apart = fabs(a->all.mean - b->all.mean);
+    if (facts->task.kind != TD__TASK_CLASSES) {
+        return apart < ALIKE * 2 * fmax(a->all.deviation, b->all.deviation);
+    }
+    for (int64_t i = 0; i < TD__MOST_CLASSES; i++) {
+        if (fabs(a->shares[i] - b->shares[i]) > ALIKE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What as many steps with fewer examples learn, of the validation part. */
+static void suspect_training_part(td__case *c) {
+    const td__facts *facts = &c->facts;
+    const td_data_options *data = &c->experiment->data;
+    bool files = data->validation && !data->input_pieces.count && !data->label_pieces.count &&
+                 !data->validation_input_pieces.count && !data->validation_label_pieces.count;
+    if (!files || facts->validation_rows < MANY || 2 * facts->rows < facts->validation_rows ||
+        !are_alike(facts)) {
+        return;
+    }
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "check the training labels");
+    td__because(s, "label", 0, (double)(facts->validation_rows / 2),
+                "half of the validation part, learnt as the training part was, tells more of its "
+                "other half than the training part does");
+    if (s) {
+        s->on_validation = true;
+    }
+}
+
 static void find_bad_labels(td__case *c) {
     const td__facts *facts = &c->facts;
     if (c->loop) {
@@ -219,6 +275,9 @@ static void find_bad_labels(td__case *c) {
     if (td__score_of(c) > WELL) {
         return;
     }
+    if (find_renamed(c)) {
+        return;
+    }
     bool noisy = td__inputs_are_farther(facts);
     double lower = facts->validation_agreement - facts->training_agreement;
     bool unlike = lower > fmax(DIFFERENCE, facts->chance);
@@ -240,6 +299,8 @@ static void find_bad_labels(td__case *c) {
                             "%.0f %% in validation (0 %%: as by chance)",
                             100 * fmax(facts->training_agreement, 0),
                             100 * fmax(facts->validation_agreement, 0)));
+    } else if (below <= 0 && !noisy && c->repeated) {
+        suspect_training_part(c);
     }
 }
 
