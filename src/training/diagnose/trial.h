@@ -16,7 +16,8 @@ typedef struct td__origin {
     const char *where; /* the layer's name, of a model that only the run knows; NULL: none */
     int64_t row;       /* -1: none */
     int64_t step;
-    bool grown; /* outputs had grown over the steps before: the loss need not be infinite yet */
+    bool divides; /* a normalisation of finite numbers: by a deviation of 0 */
+    bool grown;   /* outputs had grown over the steps before: the loss need not be infinite yet */
     float loss;
 } td__origin;
 
