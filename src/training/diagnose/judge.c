@@ -177,7 +177,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
 
 static void accept(td__suspicion *s, td_confidence confidence, double weight) {
     s->accepted = true;
-    s->confidence = confidence;
+    s->confidence = s->doubtful && confidence > TD_LIKELY ? TD_LIKELY : confidence;
     s->weight = weight;
 }
 

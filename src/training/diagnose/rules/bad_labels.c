@@ -13,6 +13,7 @@
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
+#define NOTHING 0.05 /* a score that is none */
 #define BY_CHANCE 1e-3
 #define KNOWN 0.5  /* a score of the training part with which the network says what that is like */
 #define ALIKE 0.15 /* that shares of classes may differ by */
@@ -161,6 +162,13 @@ static void find_bad_labels_in_loop(td__case *c) {
 
 enum { ENOUGH = 30 };
 
+const char *td__unrelated_text(td__case *c) {
+    return td__say(c,
+                   "the nearest neighbour and single columns say no more of the labels than of "
+                   "the same labels in %d other orders",
+                   TD__LABEL_ORDERS);
+}
+
 /* How much better the trained network knows the validation part than the training part, both as in
  * inference; 0: not beyond chance. Values are left out: a few far ones in one part decide their score. */
 static double below_validation(const td__case *c) {
@@ -209,6 +217,24 @@ static bool find_renamed(td__case *c) {
                         "%.0f %% would be with other names for the classes",
                         100 * end->training.right, 100 * end->validation.right,
                         100 * end->validation.renamed));
+    return true;
+}
+
+/* What was learnt by heart says nothing of other examples, and nothing simple says anything of the labels. */
+static bool find_unrelated(td__case *c) {
+    if (!c->repeated || c->baseline.points == 0 || !c->facts.unrelated) {
+        return false;
+    }
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+    if (end->validation.rows < ENOUGH || end->training.score < KNOWN ||
+        !(end->validation.score < NOTHING)) {
+        return false;
+    }
+    td__suspicion *s = td__suspect(c, TD__FACT, -1, "check that each label belongs to its example");
+    td__because(s, "label", 0, end->validation.score, td__unrelated_text(c));
+    if (s) {
+        s->doubtful = true;
+    }
     return true;
 }
 
@@ -275,7 +301,7 @@ static void find_bad_labels(td__case *c) {
     if (td__score_of(c) > WELL) {
         return;
     }
-    if (find_renamed(c)) {
+    if (find_renamed(c) || find_unrelated(c)) {
         return;
     }
     bool noisy = td__inputs_are_farther(facts);
