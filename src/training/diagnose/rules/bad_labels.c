@@ -337,10 +337,15 @@ const td__rule td__rule_bad_labels = {
              .statistic =
                  "whether labels differ at all; how alike the labels of nearest neighbours "
                  "are, within training and within validation (400 examples of each)",
-             .threshold = "neighbours agree 30 points less in training (more where there are few "
-                          "examples), although they are as near: the inputs are alike, so the "
-                          "labels are not. Or the trained network knows the validation part that "
-                          "much better than what it was trained on",
+             .threshold =
+                 "neighbours agree 30 points less in training (more where there are few "
+                 "examples), although they are as near: the inputs are alike, so the "
+                 "labels are not. Or the trained network knows the validation part that "
+                 "much better than what it was trained on, or takes its classes for one another, "
+                 "each for one other. Or half of a validation file, learnt in as many steps, tells "
+                 "more of its other half than the training part does. Or nothing is learnt, and "
+                 "neither neighbours nor single columns say more of the labels than of the same "
+                 "labels in 39 other orders",
              .remedy = "check the labels"},
     .title = "bad labels",
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |

@@ -76,7 +76,7 @@ const td__rule td__rule_division_by_zero = {
          .reads =
              "the loss and the outputs of the step whose loss was NaN; of a loop, the loss's graph",
          .statistic = "whether all outputs are finite; of a loop, the operation that made the NaN",
-         .threshold = "a NaN that is made in the loss",
+         .threshold = "a NaN that is made in the loss, or in a normalisation of finite numbers",
          .remedy = "an activation that is never 0 everywhere"},
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
