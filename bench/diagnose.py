@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""diagnose.py [--seeds 1,2,3,4,5] [--planted 8] [--jobs 2] [--only CASE]: how well `tapedeck diagnose` does on tests/diagnose.
+"""diagnose.py [--seeds 1,2,3,4,5] [--planted 8] [--held-out 1000000] [--jobs 2] [--only CASE]: how well `tapedeck diagnose` does on tests/diagnose.
 
 First the cases, re-created from public reports; then faults planted into healthy trainings drawn at random (--planted N: of each
-fault N pairs): those that rules were tuned with, and those held out. Goals are for the cases and for what was held out."""
+fault N pairs), plain stacks and trainings as other people write them: those that rules were tuned with, and those held out, from
+number --held-out on. Goals are for the cases and for what was held out."""
 import argparse
 import os
 import sys
@@ -28,9 +29,9 @@ def goals_met(result):
     return met
 
 
-def planted(program, title, first, options):
+def planted(program, title, first, options, which):
     counts = plant.Counts()
-    for found in plant.cases(program, range(first, first + options.planted), jobs=options.jobs):
+    for found in plant.cases(program, range(first, first + options.planted), jobs=options.jobs, which=which):
         counts.add(found)
     print(f"\n{title}")
     met = goals_met(counts)
@@ -42,6 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--planted", type=int, default=8)
+    parser.add_argument("--held-out", type=int, default=plant.HELD_OUT)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
@@ -59,9 +61,9 @@ def main():
     print("\nprecision: of the runs in which a rule was among the first two, those where that was defensible")
     for cause, count in result.said.most_common():
         print(f"  {cause:28} {result.right[cause]:4} of {count:4}  {100 * result.right[cause] / count:5.1f} %")
-    if options.planted:
-        planted(program, "planted, the part that was tuned with", 0, options)
-        met = planted(program, "planted, held out", plant.HELD_OUT, options) and met
+    for which in plant.SETS if options.planted else []:
+        planted(program, f"planted, {which}, the part that was tuned with", 0, options, which)
+        met = planted(program, f"planted, {which}, held out", options.held_out, options, which) and met
     sys.exit(0 if met else 1)
 
 

@@ -31,7 +31,7 @@ void td__note(td_diagnosis *diagnosis, const char *text) {
 /* ---- The case ------------------------------------------------------------------------------- */
 
 static td_status gather(td__case *c, td_error *error) {
-    td_status status = td__facts_gather(&c->facts, c->trainer, error);
+    td_status status = td__facts_gather(&c->facts, c->trainer, c->history != NULL, error);
     if (!status) {
         status = td__layers_gather(&c->layers, c->trainer, error);
     }

@@ -330,6 +330,94 @@ static double agreement(const crowd *c, int64_t width, double *median) {
     return any > 0 ? 1 - near / (any / (double)(c->count - 1)) : NAN;
 }
 
+/* ---- Labels in other orders ----------------------------------------------------------------- */
+
+/* The mean of the squared sums of products of columns and labels: how much single columns say of them. */
+static double association(const crowd *c, int64_t width, const int64_t *order, double *sums) {
+    double squares = 0;
+    int64_t groups = c->classes ? MOST_LABELS : c->labelled;
+    for (int64_t f = 0; f < width; f++) {
+        double counts[MOST_LABELS] = {0};
+        memset(sums, 0, MOST_LABELS * sizeof *sums);
+        for (int64_t i = 0; i < c->count; i++) {
+            double x = (double)c->points[i * width + f];
+            const float *label = c->labels + order[i] * c->labelled;
+            for (int64_t n = 0; n < (c->classes ? 1 : groups); n++) {
+                int64_t group = c->classes ? (int64_t)label[0] % MOST_LABELS : n;
+                group = group < 0 ? 0 : group;
+                sums[group] += c->classes ? x : x * (double)label[n];
+                counts[group] += 1;
+            }
+        }
+        for (int64_t n = 0; n < groups; n++) {
+            squares += counts[n] > 0 ? sums[n] * sums[n] / counts[n] : 0;
+        }
+    }
+    return squares;
+}
+
+static double distance_of_neighbours(const crowd *c, const int64_t *nearest, const int64_t *order) {
+    double sum = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        sum += label_distance(c, order[i], order[nearest[i]]);
+    }
+    return sum;
+}
+
+static void find_nearest(const crowd *c, int64_t width, int64_t *nearest) {
+    for (int64_t i = 0; i < c->count; i++) {
+        float best = INFINITY;
+        nearest[i] = i;
+        for (int64_t k = 0; k < c->count; k++) {
+            float far = k == i
+                            ? INFINITY
+                            : distance(c->points + i * width, c->points + k * width, width, best);
+            nearest[i] = far < best ? k : nearest[i];
+            best = far < best ? far : best;
+        }
+    }
+}
+
+/* Values around 0, so that sums of products do not say how large they are. */
+static void centre_labels(crowd *c) {
+    for (int64_t n = 0; n < c->labelled && !c->classes; n++) {
+        double mean = 0;
+        for (int64_t i = 0; i < c->count; i++) {
+            mean += (double)c->labels[i * c->labelled + n] / (double)c->count;
+        }
+        for (int64_t i = 0; i < c->count; i++) {
+            c->labels[i * c->labelled + n] -= (float)mean;
+        }
+    }
+}
+
+static bool is_unrelated(crowd *c, int64_t width) {
+    int64_t nearest[NEIGHBOURS_ROWS], order[NEIGHBOURS_ROWS];
+    double sums[MOST_LABELS];
+    uint64_t random = 88172645463325252U;
+    find_nearest(c, width, nearest);
+    centre_labels(c);
+    for (int64_t i = 0; i < c->count; i++) {
+        order[i] = i;
+    }
+    double near = distance_of_neighbours(c, nearest, order);
+    double alone = association(c, width, order, sums);
+    bool nearer = true, more = true;
+    for (int k = 0; k < TD__LABEL_ORDERS && (nearer || more); k++) {
+        for (int64_t i = c->count; i-- > 1;) { /* Fisher and Yates, with xorshift */
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            int64_t other = (int64_t)(random % (uint64_t)(i + 1)), kept = order[i];
+            order[i] = order[other];
+            order[other] = kept;
+        }
+        nearer = nearer && near < distance_of_neighbours(c, nearest, order);
+        more = more && alone > association(c, width, order, sums);
+    }
+    return !nearer && !more;
+}
+
 static int64_t shared_rows(const crowd *a, const crowd *b, int64_t width) {
     int64_t found = 0;
     for (int64_t i = 0; i < b->count; i++) {
@@ -343,7 +431,7 @@ static int64_t shared_rows(const crowd *a, const crowd *b, int64_t width) {
     return found;
 }
 
-static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error) {
+static td_status compare_neighbours(td__facts *facts, reader *r, bool orders, td_error *error) {
     facts->training_agreement = facts->validation_agreement = NAN;
     facts->training_distance = facts->validation_distance = NAN;
     if (facts->width > NEIGHBOURS_WIDTH || facts->indices) {
@@ -367,6 +455,9 @@ static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error
         facts->training_agreement = agreement(&training, facts->width, &facts->training_distance);
         facts->validation_agreement =
             agreement(&validation, facts->width, &facts->validation_distance);
+        facts->unrelated = orders && facts->labels.all.maximum > facts->labels.all.minimum &&
+                           facts->labels.all.nonfinite == 0 &&
+                           is_unrelated(&training, facts->width);
     }
     td__free(training.points);
     td__free(training.labels);
@@ -389,7 +480,7 @@ static bool reads_indices(const td_trainer *trainer) {
     return td_model_input_dtype(trainer->model) != TD_FLOAT32;
 }
 
-td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error) {
+td_status td__facts_gather(td__facts *facts, td_trainer *trainer, bool orders, td_error *error) {
     const td_data_info *info = trainer->feed.info;
     bool from_input = trainer->experiment->train.objective.target == TD__TARGET_INPUT;
     *facts = (td__facts){.rows = info->training,
@@ -420,7 +511,7 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
     }
     if (!status) {
         facts->task = task_of(facts, trainer);
-        status = compare_neighbours(facts, &r, error);
+        status = compare_neighbours(facts, &r, orders, error);
     }
     td__free(r.input);
     td__free(r.label);

@@ -9,7 +9,7 @@ typedef struct td__column {
     int64_t count, nonfinite;
 } td__column;
 
-enum { TD__MOST_CLASSES = 1024 };
+enum { TD__MOST_CLASSES = 1024, TD__LABEL_ORDERS = 39 };
 
 typedef struct td__labels {
     int64_t width; /* numbers an example; 1 for class numbers */
@@ -43,11 +43,16 @@ typedef struct td__facts {
     double training_agreement, validation_agreement;
     double chance;                                 /* by how much they may differ by chance */
     double training_distance, validation_distance; /* of nearest neighbours, the median */
+    /* Neither nearest neighbours nor single columns of the training part say more of the labels than of the same
+     * labels in other orders. */
+    bool unrelated;
     int64_t duplicates; /* validation rows that are training rows too, of those looked at */
     td__task task;
 } td__facts;
 
-TD_NODISCARD td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error);
+/* orders: `unrelated` too, which takes longer. */
+TD_NODISCARD td_status td__facts_gather(td__facts *facts, td_trainer *trainer, bool orders,
+                                        td_error *error);
 /* Whether training inputs lie farther apart than validation inputs, beyond chance: they carry noise. */
 bool td__inputs_are_farther(const td__facts *facts);
 /* The cross-entropy of always giving the shares of the classes, or of each label; NaN: of values. */

@@ -26,7 +26,10 @@ enum { MOST_SET = 8 * TD__MOST_EDITS };
 #define WIN 0.45      /* … and elsewhere */
 #define WIN_TUNING 0.5
 #define WIN_SURE 0.7
-#define FAR_BEYOND 0.9     /* a severity that leaves no doubt, whatever else is missing */
+#define FAR_BEYOND 0.9 /* a severity that leaves no doubt, whatever else is missing */
+#define LABELS_FIRST 3 /* of the weight: what was learnt by heart were wrong labels */
+#define BEYOND_USUAL                                                                               \
+    0.1 /* gain of a change with the usual optimizer beyond that of the optimizer alone */
 #define BEYOND_RATE 0.15   /* gain of another optimizer beyond that of another rate */
 #define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
 
@@ -44,7 +47,7 @@ typedef struct trials {
 typedef struct change {
     const char *set[MOST_SET];
     size_t count;
-    bool standardize_labels, redraw;
+    bool standardize_labels, redraw, on_validation;
     double more;
 } change;
 
@@ -54,6 +57,7 @@ static void add_change(change *c, const td__suspicion *s) {
     }
     c->standardize_labels |= s->standardize_labels;
     c->redraw |= s->redraw;
+    c->on_validation |= s->on_validation;
     c->more = s->more > 0 ? s->more : c->more;
 }
 
@@ -64,7 +68,7 @@ static void add_usual(change *c) {
 }
 
 static bool is_changed(const change *c) {
-    return c->count || c->standardize_labels || c->redraw || c->more > 0;
+    return c->count || c->standardize_labels || c->redraw || c->on_validation || c->more > 0;
 }
 
 /* ---- Trying --------------------------------------------------------------------------------- */
@@ -82,6 +86,7 @@ static bool attempt(trials *t, const change *changed, td__trial *trial) {
                                  .label_shift = c->facts.labels.all.mean,
                                  .label_scale = fmax(c->facts.labels.all.deviation, 1e-30),
                                  .redraw = changed->redraw,
+                                 .on_validation = changed->on_validation,
                                  .task = &c->facts.task};
     if (changed->more > 0) {
         double steps = ceil(changed->more * (double)c->steps);
@@ -128,12 +133,21 @@ static double survival_of(const trials *t, const td__trial *trial) {
     return survives ? WIN_POOR : 0;
 }
 
+/* A few examples that change sides are no gain while the loss is higher than it was. */
+static bool ends_higher(const trials *t, const td__trial *trial) {
+    const td__trial *base = &t->c->baseline;
+    return base->points > 0 && trial->points > 0 && !base->origin.cause &&
+           trial->curve[trial->points - 1].training.loss >=
+               base->curve[base->points - 1].training.loss;
+}
+
 static void try_alone(trials *t, td__suspicion *s) {
     change alone = {0};
     add_change(&alone, s);
     report_progress(t, s);
     s->tried = attempt(t, &alone, &s->trial);
     s->gain = s->tried ? fmax(gain_of(t, s->trial.score), survival_of(t, &s->trial)) : 0;
+    s->gain = s->rule->is_rate && ends_higher(t, &s->trial) ? 0 : s->gain;
 }
 
 /* With the usual optimizer: what counts is what the change wins beyond it. */
@@ -152,7 +166,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
     }
     double both = gain_of(t, trial.score), only = gain_of(t, t->usual);
     double beyond = gain_over(t->usual, trial.score);
-    if (both > s->gain && (only < WIN || (t->usual < FINE && beyond > WIN_POOR))) {
+    if (both > s->gain && (only < WIN || (both > only + BEYOND_USUAL && beyond > WIN_POOR))) {
         s->gain = both;
         s->trial = trial;
         s->tried = true;
@@ -163,7 +177,7 @@ static void try_with_usual(trials *t, td__suspicion *s) {
 
 static void accept(td__suspicion *s, td_confidence confidence, double weight) {
     s->accepted = true;
-    s->confidence = confidence;
+    s->confidence = s->doubtful && confidence > TD_LIKELY ? TD_LIKELY : confidence;
     s->weight = weight;
 }
 
@@ -197,7 +211,8 @@ static void try_together(trials *t) {
     size_t suspects = 0;
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *s = &c->suspicions[i];
-        if ((is_structure(s) && s->more == 0) || s->strength == TD__CONTRADICTION) {
+        if ((is_structure(s) && s->more == 0 && !s->on_validation) ||
+            s->strength == TD__CONTRADICTION) {
             add_change(&all, s);
             suspects += is_structure(s);
         }
@@ -211,12 +226,12 @@ static void try_together(trials *t) {
         td__suspicion *s = &c->suspicions[i];
         change rest = {0};
         td__trial without;
-        if (!is_structure(s) || s->accepted || s->more > 0) {
+        if (!is_structure(s) || s->accepted || s->more > 0 || s->on_validation) {
             continue;
         }
         for (size_t k = 0; k < c->suspicion_count; k++) {
             const td__suspicion *other = &c->suspicions[k];
-            if (k != i && ((is_structure(other) && other->more == 0) ||
+            if (k != i && ((is_structure(other) && other->more == 0 && !other->on_validation) ||
                            other->strength == TD__CONTRADICTION)) {
                 add_change(&rest, other);
             }
@@ -256,7 +271,7 @@ static void judge_structure(trials *t) {
             continue;
         }
         try_alone(t, s);
-        if (s->gain < win_needed(t) && !usual && s->more == 0) {
+        if (s->gain < win_needed(t) && !usual && s->more == 0 && !s->on_validation) {
             try_with_usual(t, s);
         }
     }
@@ -264,7 +279,7 @@ static void judge_structure(trials *t) {
         td__suspicion *best = best_of_rule(c, i);
         if (best && is_structure(best) && best->gain >= win_needed(t)) {
             /* What the first NaN came from is nearer to the cause than what does as well without it. */
-            double nearer = best->origin ? 1 : 0;
+            double nearer = best->origin ? 1 : best->on_validation ? LABELS_FIRST : 0;
             bool sure = best->gain > POOR || best->severity > FAR_BEYOND;
             accept(best, sure ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity + nearer);
             found = true;

@@ -140,17 +140,16 @@ static bool reads_the_one_above(const td__case *c, size_t index) {
 }
 
 /* Whether signals get past a layer without going through its weights, or are brought back to size in it. */
-static bool is_break(const td__case *c, size_t index, bool at_normalization) {
+static bool is_break(const td__case *c, size_t index) {
     td__layer_role role = c->layers.items[index].kind->role;
-    return role == TD__ROLE_MERGE || role == TD__ROLE_ATTENTION ||
-           (at_normalization && role == TD__ROLE_NORMALIZATION) ||
+    return role == TD__ROLE_MERGE || role == TD__ROLE_ATTENTION || role == TD__ROLE_NORMALIZATION ||
            (role != TD__ROLE_JOIN && index > 0 && !reads_the_one_above(c, index));
 }
 
-td__chain td__longest_chain(const td__case *c, bool at_normalization) {
+td__chain td__longest_chain(const td__case *c) {
     td__chain longest = {.first = -1}, chain = longest;
     for (size_t i = 0; i < c->layers.count; i++) {
-        if (is_break(c, i, at_normalization)) {
+        if (is_break(c, i)) {
             chain = (td__chain){.first = -1};
         }
         const td__layer_facts *layer = &c->layers.items[i];

@@ -4,14 +4,14 @@
 
 #include "diagnose/rule.h"
 
-/* Layers with weights, each reading the one before it: nothing gets past them. */
+/* Layers with weights, each reading the one before it: nothing gets past them, and nothing brings signals
+ * back to size. */
 typedef struct td__chain {
     ptrdiff_t first, last; /* -1: there is none */
     size_t count;          /* of those that have weights, the output's too */
 } td__chain;
 
-/* at_normalization: a normalisation ends a chain too. */
-td__chain td__longest_chain(const td__case *c, bool at_normalization);
+td__chain td__longest_chain(const td__case *c);
 /* Batch normalisation between each hidden layer of the chain and its activation. NULL: out of memory. */
 const char *td__model_normalized(td__case *c, td__chain chain);
 /* Without the hidden layers of the chain beyond the second. NULL: none can be left out. */

@@ -102,8 +102,10 @@ typedef struct td__suspicion {
     size_t edit_count;
     bool standardize_labels; /* the trial's own edits, for which an experiment has no key */
     bool redraw;             /* forget the weights that training started from */
+    bool on_validation;      /* train on the validation part */
     double more;             /* times as many steps; 0: as many */
     const td__origin *origin;
+    bool doubtful;   /* likely at most, although it was seen */
     double severity; /* how far beyond its threshold, 0 to 1; breaks ties */
     /* Filled in by the judge. */
     bool tried;
@@ -198,6 +200,9 @@ double td__severity(double value, double threshold);
 /* The edit that sets a key of a layer: "model.3.dense.activation=relu". */
 void td__edit_layer(td__case *c, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
                     const char *value);
+
+/* What facts.unrelated says. */
+const char *td__unrelated_text(td__case *c);
 
 /* An origin that lives as long as the case; NULL when memory is exhausted. */
 td__origin *td__origin_new(td__case *c);

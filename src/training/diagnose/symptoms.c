@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-#define LEARNT 0.5 /* a score with which a loss that stands still does no harm */
-#define FIRST 0.05 /* of the points: those that a loss that stands still is compared with */
+#define NOTHING 0.05 /* a score that is none */
+#define LEARNT 0.5   /* a score with which a loss that stands still does no harm */
+#define FIRST 0.05   /* of the points: those that a loss that stands still is compared with */
 #define HIDDEN                                                                                     \
     0.1 /* of the targets' variance: what simple methods find of it may be all there is */
 
@@ -96,7 +97,25 @@ static const td__rule *rule_of_symptom(enum td__symptom_index index) {
     return td__rules[i];
 }
 
+/* A network that learnt nothing, of labels that nothing simple says anything of: no trial helped. */
+static void accept_unrelated(td__case *c, const char *only, const char *ignore) {
+    c->rule = td__rule_of("bad_labels");
+    if (!c->repeated || !c->whole || c->loop || !c->facts.unrelated || any_certain(c) ||
+        !(td__score_of(c) < NOTHING) || !td__rule_is_wanted(c->rule, only, ignore)) {
+        return;
+    }
+    td__suspicion *s =
+        td__suspect(c, TD__TUNING, -1, "check that each label belongs to its example");
+    td__because(s, "label", 0, td__score_of(c), td__unrelated_text(c));
+    if (s) {
+        s->accepted = true;
+        s->confidence = TD_LIKELY;
+        s->since = 1;
+    }
+}
+
 void td__accept_symptoms(td__case *c, const char *only, const char *ignore) {
+    accept_unrelated(c, only, ignore);
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs && !any_certain(c); i++) {
         const wrong *w = &wrongs[i];
         const td__symptom *symptom = td__has(c, w->symptom);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 256, MOST_CLASSES = 4096, MOST_AT_ONCE = 1 << 24 };
+enum { BATCH = 256, MOST_CLASSES = 4096, MOST_NAMED = 32, MOST_AT_ONCE = 1 << 24 };
 
 /* Sums over rows, for either kind of score. */
 typedef struct sums {
@@ -16,6 +16,7 @@ typedef struct sums {
     int64_t rows, cells, right;
     double *counts;  /* of truth's classes, or of ones in each column */
     double *answers; /* of predicted classes */
+    double *pairs;   /* [predicted class][class], of the first MOST_NAMED */
     size_t count_room;
     double residual, truth, squares; /* of values */
     double loss;
@@ -66,6 +67,9 @@ static void add_classes(sums *s, const td_tensor *prediction, const td_tensor *t
         if (said >= 0 && (size_t)said < s->count_room) {
             s->answers[said]++;
         }
+        if (is >= 0 && is < MOST_NAMED && said >= 0 && said < MOST_NAMED) {
+            s->pairs[said * MOST_NAMED + is]++;
+        }
     }
 }
 
@@ -91,6 +95,31 @@ static void add_values(sums *s, const td_tensor *prediction, const td_tensor *tr
         s->squares += is * is;
         s->cells++;
     }
+}
+
+/* What would be right if each class that is predicted were called by the class that it mostly is; 0: two
+ * of them would have the same name. */
+static double renamed_of(const sums *s) {
+    double right = 0;
+    bool taken[MOST_NAMED] = {false};
+    if (s->task->kind == TD__TASK_LABELS) {
+        return 1 - (double)s->right / (double)s->cells;
+    }
+    for (int64_t said = 0; said < MOST_NAMED; said++) {
+        const double *row = s->pairs + said * MOST_NAMED;
+        int64_t best = 0;
+        double all = 0;
+        for (int64_t is = 0; is < MOST_NAMED; is++) {
+            best = row[is] > row[best] ? is : best;
+            all += row[is];
+        }
+        if (all > 0 && taken[best]) {
+            return 0;
+        }
+        taken[best] |= all > 0;
+        right += row[best];
+    }
+    return right / (double)s->cells;
 }
 
 static double score_of(const sums *s) {
@@ -156,7 +185,7 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
     room = room < MOST_CLASSES ? room : MOST_CLASSES;
     sums s = {.task = task,
               .logits = trainer->experiment->train.objective.options.from_logits,
-              .counts = td__calloc(2 * room, sizeof(double)),
+              .counts = td__calloc(2 * room + (size_t)MOST_NAMED * MOST_NAMED, sizeof(double)),
               .count_room = room};
     int64_t at_once = MOST_AT_ONCE / (inputs + labels + 1);
     at_once = at_once < 1 ? 1 : at_once > BATCH ? BATCH : at_once;
@@ -165,6 +194,7 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
     td_status status =
         s.counts && input && label ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     s.answers = s.counts ? s.counts + room : NULL;
+    s.pairs = s.counts ? s.counts + 2 * room : NULL;
     for (int64_t done = 0; !status && done < count;) {
         int64_t rows[BATCH], some = count - done < at_once ? count - done : at_once;
         for (int64_t i = 0; i < some; i++) {
@@ -191,7 +221,10 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
         for (size_t i = 0; i < room; i++) {
             highest = fmax(highest, s.answers[i]);
         }
+        bool values = task->kind == TD__TASK_VALUES || s.cells == 0;
         *marks = (td__marks){.rows = s.rows,
+                             .right = values ? 0 : (double)s.right / (double)s.cells,
+                             .renamed = values ? 0 : renamed_of(&s),
                              .score = score_of(&s),
                              .loss = s.loss / (double)s.rows,
                              .highest = highest / (double)s.rows};

@@ -26,6 +26,8 @@ typedef struct td__marks {
     double score;   /* NaN when the predictions are not finite */
     double loss;    /* mean, without penalties */
     double highest; /* share of the rows that got the most common prediction (classes) */
+    double right;   /* share of the answers that are right (not of values) */
+    double renamed; /* … that would be right were the classes called otherwise, each by one name */
 } td__marks;
 
 enum { TD__MARKED_ROWS = 2048 };

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "tensor/element.h"
 #include "tensor/tensor.h"
 
@@ -9,8 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Growth of a layer's output beyond which updates, not the data, have blown it up. */
+/* Growth of a layer's output beyond which updates, not the data, have blown it up … */
 #define GROWN 1e3
+#define MOVED 1.5 /* … with that of the weights' norm: without it, the data did */
+#define HALF 0.5  /* of the outputs that are finite: their size then says whether they grew */
+#define LARGE_INPUT 1e15 /* squares of it may overflow in a normalisation */
 
 typedef struct state {
     const td__trial_options *options;
@@ -20,6 +24,7 @@ typedef struct state {
     double loss_sum; /* since the last point */
     int64_t loss_count;
     double first_size; /* of the prediction: its root mean square at the first step */
+    double first_norm; /* of all weights, before it */
     double size;       /* and lately */
     double loss;
     float *room; /* for a batch's standardised labels */
@@ -40,6 +45,13 @@ td_trainer *td__trial_open(const td__trial_options *options, td_experiment **exp
     (*experiment)->unrecorded = false;
     (*experiment)->train.metric_count = 0;
     (*experiment)->weights = options->redraw ? NULL : (*experiment)->weights;
+    if (options->on_validation) {
+        td_data_options *data = &(*experiment)->data;
+        data->train = data->validation;
+        data->labels = data->validation_labels;
+        data->validation = data->validation_labels = NULL;
+        data->validation_share = 0.5;
+    }
     const char *monitor = (*experiment)->train.stop_monitor; /* a metric, and there are none */
     (*experiment)->train.stop_monitor = NULL;
     const td_trainer_options how = {.size = sizeof how, .read_first = !options->while_reading};
@@ -104,6 +116,46 @@ static ptrdiff_t beyond_squares(const td_trainer *trainer) {
     return -1;
 }
 
+static double norm_of_weights(const td_trainer *trainer) {
+    double squares = 0;
+    for (size_t i = 0; i < trainer->learner.weight_count; i++) {
+        td_view view = td__view_of(trainer->learner.weights[i]);
+        td_stats stats;
+        if (td_stats_of(&view, &stats, NULL) == TD_OK) {
+            squares += stats.nan + stats.inf ? INFINITY : stats.norm * stats.norm;
+        }
+    }
+    return sqrt(squares);
+}
+
+/* Whether outputs had grown over the steps before. One example that is not finite does not say so, nor do
+ * outputs of weights that hardly moved. */
+static bool has_grown(const state *s, const td_tensor *prediction) {
+    td_view view = td__view_of(prediction);
+    td_stats stats;
+    if (s->step == 0 || prediction->dtype != TD_FLOAT32 || td_stats_of(&view, &stats, NULL)) {
+        return false;
+    }
+    double finite = (double)(stats.count - stats.nan - stats.inf);
+    bool most = finite > HALF * (double)stats.count;
+    double size = most ? stats.norm / sqrt(finite) : INFINITY;
+    double moved = norm_of_weights(s->trainer) / fmax(s->first_norm, 1e-30);
+    return size > GROWN * fmax(s->first_size, 1e-30) && (most || moved > MOVED);
+}
+
+/* Whether a normalisation made it of numbers of usual size. */
+static bool is_division(const td_trainer *trainer, size_t index) {
+    const td_layer_info *layer = td_model_layer(trainer->model, index);
+    ptrdiff_t from = layer->input_count ? layer->inputs[0] : -1;
+    const td_tensor *input =
+        from >= 0 ? td_model_output_at(trainer->model, (size_t)from) : trainer->pass.input;
+    td_stats stats;
+    td_view view = input ? td__view_of(input) : (td_view){0};
+    return td__layer_kind_of(layer->kind)->role == TD__ROLE_NORMALIZATION && input &&
+           input->dtype == TD_FLOAT32 && td_stats_of(&view, &stats, NULL) == TD_OK &&
+           fmax(fabs(stats.min), fabs(stats.max)) < LARGE_INPUT;
+}
+
 /* From the data through the layers to the loss: the first that is not finite while all that it is
  * made of is. A parameter that was finite at the start was spoilt by an update; so was an output
  * that grew over the steps. */
@@ -125,8 +177,7 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
             return;
         }
     }
-    double size = size_of(prediction);
-    origin->grown = s->step > 0 && size > GROWN * fmax(s->first_size, 1e-30);
+    origin->grown = has_grown(s, prediction);
     for (size_t i = 0; i < trainer->layer_count; i++) {
         const td_layer_info *layer = td_model_layer(trainer->model, i);
         const td_tensor *output = td_model_output_at(trainer->model, i);
@@ -141,6 +192,8 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
             }
         }
         if (output && has_nonfinite(output, &stats)) {
+            origin->divides = is_division(trainer, i);
+            origin->grown &= !origin->divides;
             origin->cause = origin->grown ? "update" : "layer";
             origin->row = origin->grown ? -1 : row_of(batch, output, &stats);
             return;
@@ -201,6 +254,7 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
             s->trial->penalty =
                 value > 0 ? (value - (double)td_tensor_scalar(pass->bare)) / value : 0;
             s->first_size = size_of(prediction);
+            s->first_norm = norm_of_weights(trainer);
         }
         if (!s->trial->origin.cause && s->step % 16 == 0) {
             s->size = size_of(prediction);

@@ -16,7 +16,8 @@ typedef struct td__origin {
     const char *where; /* the layer's name, of a model that only the run knows; NULL: none */
     int64_t row;       /* -1: none */
     int64_t step;
-    bool grown; /* outputs had grown over the steps before: the loss need not be infinite yet */
+    bool divides; /* a normalisation of finite numbers: by a deviation of 0 */
+    bool grown;   /* outputs had grown over the steps before: the loss need not be infinite yet */
     float loss;
 } td__origin;
 
@@ -28,7 +29,8 @@ typedef struct td__trial_options {
     double seconds;          /* most; training ends there */
     bool standardize_labels; /* labels that are values: mean 0, variance 1 */
     double label_shift, label_scale;
-    bool redraw; /* forget the weights that the experiment starts from */
+    bool redraw;        /* forget the weights that the experiment starts from */
+    bool on_validation; /* train on one half of the validation file, validate with the other */
     const td__task *task;
     void (*problem)(void *user, const char *text); /* of the file; may be NULL */
     /* Called with the loss of each step, from 1; may be NULL. */

@@ -285,6 +285,7 @@ def overfitting(w):
     if w.kind not in ("blobs", "several", "values") or w.data.get("standardize"):
         return None
     n, width = w.rng.randint(70, 120), w.rng.randint(40, 100)
+    w.data["batch"] = min(w.data["batch"], n // 4)
     w.x, w.y = w.x[:n], w.y[:n]
     for rows in (w.x, w.vx):
         for row in rows:

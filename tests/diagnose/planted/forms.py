@@ -179,7 +179,7 @@ def over_regularization(w):
 @form
 def dropout_too_high(w):
     at = w.learning()[-1]
-    if at == 0 or "from" in w.options(at):
+    if at == 0 or "from" in w.options(at) or w.split == "none":   # the score of the training part is with dropout
         return None
     way = w.rng.choice(["one", "everywhere", "gaussian"])
     if way == "everywhere" and w.kind in ("blobs", "images", "tags", "counts", "ratings", "prices", "rare", "weighted"):
@@ -207,6 +207,18 @@ def too_little_capacity(w):
     i = w.rng.choice(dense)   # one bottleneck
     w.options(i)["units"] = 1
     return truth("too_few_epochs", "learning_rate_too_low", "dropout_too_high", layer=w.options(i)["name"])
+
+
+@form
+def missing_bias(w):
+    return None if w.kind in ("signs", "counts", "ids") else FAULTS["missing_bias"](w)
+
+
+@form
+def too_deep(w):
+    if any(kind in layer for layer in w.layers for kind in ("add", "multiply", "concatenate")):
+        return None   # not one layer after the other
+    return FAULTS["too_deep"](w)
 
 
 @form
@@ -246,3 +258,8 @@ def nonfinite_input(w):
     for k in some:
         w.x[row][k] = w.rng.choice([math.nan, math.inf, -math.inf])
     return truth(layer="input", origin={"cause": "input", "row": row})
+
+
+@form
+def nonfinite_label(w):
+    return None if w.data.get("standardize_labels") else FAULTS["nonfinite_label"](w)

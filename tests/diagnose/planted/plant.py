@@ -1,7 +1,8 @@
 """Plants each fault of the vocabulary into healthy trainings drawn at random, has them diagnosed, and counts per rule.
 
 A pair counts when the healthy twin learns and the other does not: what was planted has then done harm. Numbers below HELD_OUT are
-for looking at; those from there on only for counting."""
+for looking at; those from there on only for counting. Two sets are drawn: plain stacks (worlds, faults), and trainings as other people
+write them (strangers, forms)."""
 import collections
 import concurrent.futures
 import json
@@ -86,12 +87,12 @@ def case(program, name, number, folder, which="worlds"):
     return {"fault": name, "number": number, "missing": True}
 
 
-def cases(program, numbers, only=None, jobs=2):
+def cases(program, numbers, only=None, jobs=2, which="worlds"):
     names = [n for n in faults.FAULTS if not only or n in only]
     folder = tempfile.mkdtemp(prefix="planted-")
     try:
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            yield from pool.map(lambda job: case(os.path.abspath(program), *job, folder), [(n, i) for i in numbers for n in names])
+            yield from pool.map(lambda job: case(os.path.abspath(program), *job, folder, which), [(n, i) for i in numbers for n in names])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

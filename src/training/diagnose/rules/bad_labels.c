@@ -13,7 +13,10 @@
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
+#define NOTHING 0.05 /* a score that is none */
 #define BY_CHANCE 1e-3
+#define KNOWN 0.5  /* a score of the training part with which the network says what that is like */
+#define ALIKE 0.15 /* that shares of classes may differ by */
 
 #define ONE_CLASS 0.8 /* chance, where one class is said of almost all */
 
@@ -159,6 +162,13 @@ static void find_bad_labels_in_loop(td__case *c) {
 
 enum { ENOUGH = 30 };
 
+const char *td__unrelated_text(td__case *c) {
+    return td__say(c,
+                   "the nearest neighbour and single columns say no more of the labels than of "
+                   "the same labels in %d other orders",
+                   TD__LABEL_ORDERS);
+}
+
 /* How much better the trained network knows the validation part than the training part, both as in
  * inference; 0: not beyond chance. Values are left out: a few far ones in one part decide their score. */
 static double below_validation(const td__case *c) {
@@ -187,6 +197,78 @@ static bool is_common(const td__facts *facts) {
         share = label == 0 ? 1 - ones : ones;
     }
     return pow(share, (double)facts->labels.all.count) > BY_CHANCE;
+}
+
+/* Validation examples that a network which knows its training part takes for other classes, each class for
+ * one other. */
+static bool find_renamed(td__case *c) {
+    if (!c->repeated || c->baseline.points == 0) {
+        return false;
+    }
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+    if (end->validation.rows < FEW || end->training.score < KNOWN ||
+        end->validation.renamed < end->validation.right + NAMED) {
+        return false;
+    }
+    td__suspicion *s = td__suspect(c, TD__FACT, -1, "the same labels in training and validation");
+    td__because(s, "label", end->step, end->validation.right,
+                td__say(c,
+                        "%.0f %% of the answers are right in training, %.0f %% in validation, and "
+                        "%.0f %% would be with other names for the classes",
+                        100 * end->training.right, 100 * end->validation.right,
+                        100 * end->validation.renamed));
+    return true;
+}
+
+/* What was learnt by heart says nothing of other examples, and nothing simple says anything of the labels. */
+static bool find_unrelated(td__case *c) {
+    if (!c->repeated || c->baseline.points == 0 || !c->facts.unrelated) {
+        return false;
+    }
+    const td__trial_point *end = &c->baseline.curve[c->baseline.points - 1];
+    if (end->validation.rows < ENOUGH || end->training.score < KNOWN ||
+        !(end->validation.score < NOTHING)) {
+        return false;
+    }
+    td__suspicion *s = td__suspect(c, TD__FACT, -1, "check that each label belongs to its example");
+    td__because(s, "label", 0, end->validation.score, td__unrelated_text(c));
+    if (s) {
+        s->doubtful = true;
+    }
+    return true;
+}
+
+static bool are_alike(const td__facts *facts) {
+    const td__labels *a = &facts->labels, *b = &facts->validation_labels;
+    double apart = fabs(a->all.mean - b->all.mean);
+    if (facts->task.kind != TD__TASK_CLASSES) {
+        return apart < ALIKE * 2 * fmax(a->all.deviation, b->all.deviation);
+    }
+    for (int64_t i = 0; i < TD__MOST_CLASSES; i++) {
+        if (fabs(a->shares[i] - b->shares[i]) > ALIKE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What as many steps with fewer examples learn, of the validation part. */
+static void suspect_training_part(td__case *c) {
+    const td__facts *facts = &c->facts;
+    const td_data_options *data = &c->experiment->data;
+    bool files = data->validation && !data->input_pieces.count && !data->label_pieces.count &&
+                 !data->validation_input_pieces.count && !data->validation_label_pieces.count;
+    if (!files || facts->validation_rows < MANY || 2 * facts->rows < facts->validation_rows ||
+        !are_alike(facts)) {
+        return;
+    }
+    td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "check the training labels");
+    td__because(s, "label", 0, (double)(facts->validation_rows / 2),
+                "half of the validation part, learnt as the training part was, tells more of its "
+                "other half than the training part does");
+    if (s) {
+        s->on_validation = true;
+    }
 }
 
 static void find_bad_labels(td__case *c) {
@@ -219,6 +301,9 @@ static void find_bad_labels(td__case *c) {
     if (td__score_of(c) > WELL) {
         return;
     }
+    if (find_renamed(c) || find_unrelated(c)) {
+        return;
+    }
     bool noisy = td__inputs_are_farther(facts);
     double lower = facts->validation_agreement - facts->training_agreement;
     bool unlike = lower > fmax(DIFFERENCE, facts->chance);
@@ -240,6 +325,8 @@ static void find_bad_labels(td__case *c) {
                             "%.0f %% in validation (0 %%: as by chance)",
                             100 * fmax(facts->training_agreement, 0),
                             100 * fmax(facts->validation_agreement, 0)));
+    } else if (below <= 0 && !noisy && c->repeated) {
+        suspect_training_part(c);
     }
 }
 
@@ -250,10 +337,15 @@ const td__rule td__rule_bad_labels = {
              .statistic =
                  "whether labels differ at all; how alike the labels of nearest neighbours "
                  "are, within training and within validation (400 examples of each)",
-             .threshold = "neighbours agree 30 points less in training (more where there are few "
-                          "examples), although they are as near: the inputs are alike, so the "
-                          "labels are not. Or the trained network knows the validation part that "
-                          "much better than what it was trained on",
+             .threshold =
+                 "neighbours agree 30 points less in training (more where there are few "
+                 "examples), although they are as near: the inputs are alike, so the "
+                 "labels are not. Or the trained network knows the validation part that "
+                 "much better than what it was trained on, or takes its classes for one another, "
+                 "each for one other. Or half of a validation file, learnt in as many steps, tells "
+                 "more of its other half than the training part does. Or nothing is learnt, and "
+                 "neither neighbours nor single columns say more of the labels than of the same "
+                 "labels in 39 other orders",
              .remedy = "check the labels"},
     .title = "bad labels",
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |

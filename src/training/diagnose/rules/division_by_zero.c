@@ -21,12 +21,31 @@ static void find_division_by_zero_in_loop(td__case *c) {
     }
 }
 
+static void find_zero_deviation(td__case *c, const td__origin *origin) {
+    const char *name = c->layers.items[origin->layer].name;
+    td__suspicion *s = td__suspect(c, TD__FACT, origin->layer, "epsilon: 0.001");
+    td__because(s, td__say(c, "%s.output", name), origin->step, (double)origin->row,
+                td__say(c,
+                        "%s divides by a deviation of 0 in step %lld, row %lld, while its inputs "
+                        "are finite",
+                        name, (long long)origin->step, (long long)origin->row + 1));
+    td__edit_layer(c, s, origin->layer, "epsilon", "0.001");
+    if (s) {
+        s->origin = origin;
+        s->since = origin->step;
+    }
+}
+
 static void find_division_by_zero(td__case *c) {
     if (c->loop) {
         find_division_by_zero_in_loop(c);
         return;
     }
     const td__origin *origin = &c->baseline.origin;
+    if (c->repeated && origin->divides) {
+        find_zero_deviation(c, origin);
+        return;
+    }
     if (!c->repeated || !origin->cause || strcmp(origin->cause, "loss") != 0 ||
         !isnan(origin->loss)) {
         return;
@@ -57,7 +76,7 @@ const td__rule td__rule_division_by_zero = {
          .reads =
              "the loss and the outputs of the step whose loss was NaN; of a loop, the loss's graph",
          .statistic = "whether all outputs are finite; of a loop, the operation that made the NaN",
-         .threshold = "a NaN that is made in the loss",
+         .threshold = "a NaN that is made in the loss, or in a normalisation of finite numbers",
          .remedy = "an activation that is never 0 everywhere"},
     .title = "division by zero",
     .explains = TD__NAN_LOSS,

@@ -1,7 +1,7 @@
 #include "diagnose/loop.h"
 
 #define HIGH 0.7
-#define HALF 0.5       /* where a trial can tell */
+#define HALF 0.5       /* a number that could be tuned */
 #define DROWNS 0.9     /* of the deviation, that is noise */
 #define VERY_HIGH 0.85 /* of a loop, where no trial can tell */
 #define LITTLE 0.1     /* that the loss of a loop fell by */
@@ -41,7 +41,10 @@ static void find_dropout_too_high(td__case *c) {
             continue;
         }
         if (!s) {
-            s = td__suspect(c, TD__STRUCTURE, (ptrdiff_t)i, drowned ? "stddev: 0" : "rate: 0.2");
+            s = td__suspect(c, TD__TUNING, (ptrdiff_t)i, drowned ? "stddev: 0" : "rate: 0.2");
+        }
+        if (s && (drowned || layer->rate >= HIGH || left <= FEW)) {
+            s->strength = TD__STRUCTURE;
         }
         if (drowned) {
             td__because(s, NULL, 0, layer->noise,
@@ -58,15 +61,15 @@ static void find_dropout_too_high(td__case *c) {
 }
 
 const td__rule td__rule_dropout_too_high = {
-    .info =
-        {.name = "dropout_too_high",
-         .meaning = "dropout removes what is to be learnt",
-         .reads = "the rates of dropout layers, the units before them, the deviation of noise",
-         .statistic = "units that are left in the mean",
-         .threshold =
-             "a rate of 0.5 and more, or 3 units left, or added noise that is 90 % of what a layer "
-             "puts out. Reported when a trial with 0.2, or without noise, does better",
-         .remedy = "rate: 0.2"},
+    .info = {.name = "dropout_too_high",
+             .meaning = "dropout removes what is to be learnt",
+             .reads = "the rates of dropout layers, the units before them, the deviation of noise",
+             .statistic = "units that are left in the mean",
+             .threshold =
+                 "a rate of 0.7 and more, or 3 units left, or added noise that is 90 % of what "
+                 "a layer puts out: what remains carries noise. A rate from 0.5 on could be "
+                 "tuned. Reported when a trial with 0.2, or without noise, does better",
+             .remedy = "rate: 0.2"},
     .title = "dropout too high",
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,

@@ -96,8 +96,9 @@ const td__rule td__rule_learning_rate_too_high = {
     .info = {.name = "learning_rate_too_high",
              .meaning = "steps are too large: divergence, oscillation, dead units or NaN",
              .reads = "the optimizer's learning_rate, loss, outputs",
-             .statistic = "what a tenth, a hundredth and a thousandth of the rate achieve in as "
-                          "many steps",
+             .statistic =
+                 "what a tenth, a hundredth and a thousandth of the rate achieve in as many steps; "
+                 "of a rate beyond that, the usual one and ten times as much",
              .threshold = "reported when the loss diverged and the smaller rate does not, or when "
                           "it wins most of what was missing",
              .remedy = "learning_rate: the one that did best"},

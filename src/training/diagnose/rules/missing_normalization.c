@@ -6,7 +6,7 @@ static void find_missing_normalization(td__case *c) {
     if (!c->known || !c->experiment->layer_count) {
         return;
     }
-    td__chain chain = td__longest_chain(c, true);
+    td__chain chain = td__longest_chain(c);
     const char *edit = chain.count >= DEEP ? td__model_normalized(c, chain) : NULL;
     if (!edit) {
         return;

@@ -11,6 +11,11 @@ static void find_nan_loss(td__case *c) {
             return;
         }
     }
+    const td__origin *origin = &c->baseline.origin; /* the step may not have been recorded */
+    if (c->repeated && origin->cause && isnan(origin->loss)) {
+        td__found(c, NULL, origin->step, "loss", (double)origin->loss,
+                  td__say(c, "the loss is NaN in step %lld", (long long)origin->step));
+    }
 }
 
 const td__rule td__rule_nan_loss = {

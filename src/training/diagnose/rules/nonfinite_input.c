@@ -1,5 +1,7 @@
 #include "diagnose/loop.h"
 
+#include <string.h>
+
 static void find_nonfinite_input(td__case *c) {
     if (c->loop) {
         td__loop_nonfinite(c, "input", "an input", "remove the example, or fill it in");
@@ -10,6 +12,20 @@ static void find_nonfinite_input(td__case *c) {
     int64_t row = training ? c->facts.nonfinite_row : c->facts.validation_nonfinite_row;
     int64_t count = training ? c->facts.inputs.nonfinite : c->facts.validation_nonfinite;
     int64_t column = training ? c->facts.nonfinite_column : c->facts.validation_nonfinite_column;
+    const td__origin *first = &c->baseline.origin;
+    if (c->known && count == 0 && c->repeated && first->cause && !strcmp(first->cause, "input")) {
+        td__suspicion *scaled = td__suspect(c, TD__FACT, TD__INPUT_LAYER, "a smaller data.scale");
+        td__because(scaled, "input", first->step, (double)first->row,
+                    td__say(c,
+                            "row %lld of the training data is not finite as the model gets it, "
+                            "although the file has finite numbers",
+                            (long long)first->row + 1));
+        if (scaled) {
+            scaled->origin = first;
+            scaled->since = first->step;
+        }
+        return;
+    }
     if (!c->known || count == 0) {
         return;
     }

@@ -6,7 +6,12 @@
 #define RISE 1.25 /* of the validation loss, over its least */
 #define GOOD 0.8  /* a validation score that nobody complains of */
 #define LEARNT 0.6
-#define LITTLE 0.5   /* of values */
+#define LITTLE 0.5 /* of values */
+/* Nothing is left to learn of the training part, and what was learnt last did not help. */
+#define BY_HEART 0.95
+#define GAP_BY_HEART 0.25
+#define LITTLE_LOSS 0.1
+#define PAST 1.01
 #define WIDE_GAP 0.4 /* with which it does not matter when the validation loss was least */
 
 /* Whether what the network says of a part is no better than always saying the same; of values, where
@@ -30,6 +35,9 @@ static void find_overfitting(td__case *c) {
     bool rises = end->validation.loss > RISE * best->validation.loss && best != end;
     rises = rises && end->training.loss <= 0.5 * end->validation.loss;
     bool by_heart = gap > WIDE_GAP && is_worthless(c, &end->validation);
+    by_heart |= gap > GAP_BY_HEART && end->training.score > BY_HEART &&
+                end->training.loss < LITTLE_LOSS * end->validation.loss &&
+                end->validation.loss > PAST * best->validation.loss;
     if (!(gap > GAP) || end->training.score < LEARNT || end->validation.score > GOOD ||
         !(rises || by_heart)) {
         return;
@@ -65,7 +73,10 @@ const td__rule td__rule_overfitting = {
          .threshold =
              "the validation loss a quarter above its least, twice the training loss, "
              "a gap of 20 points, and a validation score below 80 %: a loss that rises "
-             "while the score stays high is confidence, and harmless. Or a gap of 40 points, "
+             "while the score stays high is confidence, and harmless. Or a gap of 25 points, 95 % "
+             "of "
+             "the training part is learnt, with a tenth of the validation loss, and that is past "
+             "its least. Or a gap of 40 points, "
              "and what it says of the validation part is worth no more than a constant answer (of "
              "values: half of them at most is learnt)",
 

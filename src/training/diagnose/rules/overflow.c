@@ -32,7 +32,7 @@ static void find_overflow(td__case *c) {
     }
     const td__origin *origin = &c->baseline.origin;
     if (!c->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
-        origin->layer < 0) {
+        origin->layer < 0 || origin->divides) {
         return;
     }
     const td__layer_facts *layer = &c->layers.items[origin->layer];

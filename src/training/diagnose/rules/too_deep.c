@@ -6,7 +6,7 @@ static void find_too_deep(td__case *c) {
     if (!c->known || !c->experiment->layer_count) {
         return;
     }
-    td__chain chain = td__longest_chain(c, false);
+    td__chain chain = td__longest_chain(c);
     const char *edit = chain.count >= DEEP ? td__model_shallow(c, chain) : NULL;
     if (!edit) {
         return;
@@ -23,12 +23,14 @@ static void find_too_deep(td__case *c) {
 }
 
 const td__rule td__rule_too_deep = {
-    .info = {.name = "too_deep",
-             .meaning = "too many layers for what carries gradients through",
-             .reads = "the layers",
-             .statistic = "how many dense layers follow one another",
-             .threshold = "6 and more. Reported when a trial with two hidden layers does better",
-             .remedy = "fewer layers"},
+    .info =
+        {.name = "too_deep",
+         .meaning = "too many layers for what carries gradients through",
+         .reads = "the layers",
+         .statistic =
+             "how many layers with weights follow one another, without normalisation or shortcut",
+         .threshold = "6 and more. Reported when a trial with two hidden layers does better",
+         .remedy = "fewer layers"},
     .title = "too deep",
     .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__MAJORITY_CLASS,

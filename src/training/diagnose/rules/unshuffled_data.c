@@ -48,6 +48,9 @@ static void find_unshuffled_data(td__case *c) {
                         "row before (%.0f %% by chance)",
                         100 * c->facts.order, 100 * chance));
     td__edit(s, "data.shuffle=true");
+    if (s && sorted) {
+        s->severity = (c->facts.order - chance) / (1 - chance);
+    }
 }
 
 const td__rule td__rule_unshuffled_data = {

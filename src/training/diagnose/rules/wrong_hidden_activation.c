@@ -22,6 +22,7 @@ static const char *harm(const td__layer_facts *layer) {
 
 static void find_wrong_hidden_activation(td__case *c) {
     td__suspicion *s = NULL;
+    double count = 0;
     if (!c->known) {
         return;
     }
@@ -41,6 +42,10 @@ static void find_wrong_hidden_activation(td__case *c) {
             s, NULL, 0, 0,
             td__say(c, "%s in %s %s", td_activation_name(layer->activation), layer->name, why));
         td__edit_layer(c, s, (ptrdiff_t)i, td__layer_activation_key(layer->kind), better);
+        count++;
+        if (s) {
+            s->severity = td__severity(count, 1);
+        }
     }
 }
 

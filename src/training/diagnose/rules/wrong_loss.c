@@ -49,9 +49,12 @@ const td__rule td__rule_wrong_loss = {
              .meaning = "the loss does not suit the task",
              .reads = "train.loss, the labels",
              .statistic = "what the labels are: values, one of several classes, yes or no",
-             .threshold = "values under a cross-entropy and more than two classes under a binary "
-                          "one cannot be meant; classes under mse or mae are reported when a trial "
-                          "with a cross-entropy does better",
+             .threshold =
+                 "values under a cross-entropy and more than two classes under a binary "
+                 "one cannot be meant, nor labels below 0 under a logarithm (poisson, msle, "
+                 "kl_divergence), values under hinge, or one number under cosine_similarity; "
+                 "classes under mse or mae, and values of which some are 0 under mape, are "
+                 "reported when a trial with another loss does better",
              .remedy = "the loss that the labels call for"},
     .title = "wrong loss",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |

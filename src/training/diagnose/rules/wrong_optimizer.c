@@ -41,12 +41,15 @@ static void find_wrong_optimizer(td__case *c) {
 }
 
 const td__rule td__rule_wrong_optimizer = {
-    .info = {.name = "wrong_optimizer",
-             .meaning = "the optimizer does not suit the problem",
-             .reads = "train.optimizer",
-             .statistic = "what adam at 0.003 achieves in as many steps",
-             .threshold = "it wins most of what was missing",
-             .remedy = "optimizer: {adam: {learning_rate: 0.003}}"},
+    .info =
+        {.name = "wrong_optimizer",
+         .meaning = "the optimizer does not suit the problem",
+         .reads = "train.optimizer",
+         .statistic = "what adam at 0.003 achieves in as many steps",
+         .threshold =
+             "it wins most of what was missing; likely at most, and after it, where another rate "
+             "does as well",
+         .remedy = "optimizer: {adam: {learning_rate: 0.003}}"},
     .title = "wrong optimizer",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__OSCILLATION,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,

@@ -163,9 +163,11 @@ const td__rule td__rule_wrong_output_activation = {
              .meaning = "the last layer's activation does not suit loss or labels",
              .reads = "train.loss, from_logits, the last layer's activation and units, the labels",
              .statistic = "the range of the activation against labels and loss",
-             .threshold = "any label beyond the range by more than 0.1 %, softmax of one unit, "
-                          "numbers that are no probabilities under a cross-entropy: none can work. "
-                          "What merely works badly is reported when a trial wins by the change",
+             .threshold =
+                 "any label beyond the range by more than 0.1 %, softmax of one unit, "
+                 "numbers that are no probabilities under a cross-entropy, or below 0 under a "
+                 "logarithm: none can work. "
+                 "What merely works badly is reported when a trial wins by the change",
              .remedy = "the activation and loss that the labels call for"},
     .title = "wrong output activation",
     .explains = TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT | TD__UNCHANGED_WEIGHTS | TD__PLATEAU |
