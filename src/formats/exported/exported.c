@@ -33,8 +33,7 @@ typedef struct program {
     const json_t *graph;
     td__operators *to;
     json_t *values;
-    json_t *uses;  /* of each tensor: by how many nodes */
-    json_t *views; /* tensors that may be parts of others */
+    td__aten_aliases aliases;
     json_t *taken; /* names of inputs and outputs of the graph */
     size_t left;   /* bytes that weights may still take */
 } program;
@@ -42,174 +41,6 @@ typedef struct program {
 static td_status program_malformed(const program *p, const char *what, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: not a sound program of torch.export: %s", p->path,
                         what);
-}
-
-/* --- arguments ---------------------------------------------------------------------------- */
-
-const json_t *td__aten_argument(const td__aten_call *call, const char *name) {
-    const json_t *inputs = json_object_get(call->node, "inputs");
-    for (size_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *input = json_array_get(inputs, i);
-        const char *called = json_string_value(json_object_get(input, "name"));
-        if (called && !strcmp(called, name)) {
-            const json_t *argument = json_object_get(input, "arg");
-            return json_object_get(argument, "as_none") ? NULL : argument;
-        }
-    }
-    return NULL;
-}
-
-static const char *value_named(td__aten_call *call, const char *name) {
-    const char *value = json_string_value(json_object_get(call->values, name ? name : ""));
-    return value ? value : td__operator_refuse(call->to, "nothing makes '%.60s'", name ? name : "");
-}
-
-static bool is_number(const json_t *argument, double *number) {
-    static const char *const keys[] = {"as_float", "as_int"};
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *found = json_object_get(argument, keys[i]);
-        if (json_is_number(found)) {
-            *number = json_number_value(found);
-            return true;
-        }
-    }
-    return false;
-}
-
-const char *td__aten_value(td__aten_call *call, const char *name) {
-    const json_t *argument = td__aten_argument(call, name);
-    const json_t *tensor = json_object_get(argument, "as_tensor");
-    double number;
-    if (tensor) {
-        return value_named(call, json_string_value(json_object_get(tensor, "name")));
-    }
-    return is_number(argument, &number)
-               ? td__operator_number(call->to, number)
-               : td__operator_refuse(call->to, "its argument '%s' is no tensor", name);
-}
-
-int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t fallback) {
-    const json_t *found = json_object_get(td__aten_argument(call, name), "as_int");
-    return json_is_integer(found) ? json_integer_value(found) : fallback;
-}
-
-double td__aten_real(const td__aten_call *call, const char *name, double fallback) {
-    double number;
-    return is_number(td__aten_argument(call, name), &number) ? number : fallback;
-}
-
-bool td__aten_bool(const td__aten_call *call, const char *name) {
-    return json_is_true(json_object_get(td__aten_argument(call, name), "as_bool"));
-}
-
-const char *td__aten_text(const td__aten_call *call, const char *name) {
-    return json_string_value(json_object_get(td__aten_argument(call, name), "as_string"));
-}
-
-size_t td__aten_ints(td__aten_call *call, const char *name, int64_t out[TD_MAX_RANK]) {
-    const json_t *argument = td__aten_argument(call, name);
-    const json_t *list = json_object_get(argument, "as_ints");
-    const json_t *one = json_object_get(argument, "as_int");
-    if (!argument) {
-        return 0;
-    }
-    if (json_is_integer(one)) {
-        out[0] = json_integer_value(one);
-        return 1;
-    }
-    if (!json_is_array(list) || json_array_size(list) > TD_MAX_RANK) {
-        (void)td__operator_refuse(call->to, "its argument '%s' is not in the file", name);
-        return SIZE_MAX;
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        out[i] = json_integer_value(json_array_get(list, i));
-    }
-    return json_array_size(list);
-}
-
-/* One size: a number, or a value of the graph's. */
-static const char *size_value(td__aten_call *call, const json_t *size) {
-    const char *name = json_string_value(json_object_get(size, "as_name"));
-    const json_t *number = json_is_integer(size) ? size : json_object_get(size, "as_int");
-    int64_t value = json_integer_value(number);
-    return name ? value_named(call, name)
-           : json_is_integer(number)
-               ? td__operator_integers(call->to, 1, &value)
-               : td__operator_refuse(call->to, "a size that is neither number nor value");
-}
-
-const char *td__aten_sizes(td__aten_call *call, const char *name) {
-    const json_t *argument = td__aten_argument(call, name);
-    const json_t *list = json_object_get(argument, "as_ints");
-    list = list ? list : json_object_get(argument, "as_sym_ints");
-    if (!list) {
-        const json_t *one = json_object_get(argument, "as_sym_int");
-        return size_value(call, one ? one : argument);
-    }
-    size_t count = json_array_size(list);
-    const char *parts[TD_MAX_RANK];
-    if (count > TD_MAX_RANK || !count) {
-        return td__operator_refuse(call->to, "%zu sizes", count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = size_value(call, json_array_get(list, i));
-    }
-    td__attribute axis = TD__NAMED_INT("axis", 0);
-    return count == 1 ? parts[0] : td__operator(call->to, "Concat", count, parts, 1, &axis);
-}
-
-/* Sizes of a tensor; -1: open. */
-static bool read_sizes(const json_t *info, td_shape *shape) {
-    const json_t *sizes = json_object_get(info, "sizes");
-    *shape = (td_shape){0};
-    if (!json_is_array(sizes) || json_array_size(sizes) > TD_MAX_RANK) {
-        return false;
-    }
-    for (size_t i = 0; i < json_array_size(sizes); i++) {
-        const json_t *number = json_object_get(json_array_get(sizes, i), "as_int");
-        int64_t size = json_integer_value(number);
-        shape->dims[shape->rank++] = json_is_integer(number) && size >= 0 ? size : -1;
-    }
-    return true;
-}
-
-int32_t td__aten_shape(td__aten_call *call, const char *name, td_shape *shape) {
-    const json_t *tensor = json_object_get(td__aten_argument(call, name), "as_tensor");
-    const char *called = json_string_value(json_object_get(tensor, "name"));
-    if (!called || !read_sizes(json_object_get(call->tensors, called), shape)) {
-        (void)td__operator_refuse(call->to, "the shape of '%s' is not said", name);
-        return -1;
-    }
-    return shape->rank;
-}
-
-/* --- outputs ------------------------------------------------------------------------------ */
-
-/* One output is a tensor, a list of tensors or a size. */
-static const json_t *output_at(const td__aten_call *call, size_t i) {
-    const json_t *outputs = json_object_get(call->node, "outputs");
-    const json_t *first = json_array_get(outputs, 0);
-    const json_t *list = json_object_get(first, "as_tensors");
-    if (list) {
-        return json_object_get(json_array_get(list, i), "name");
-    }
-    const json_t *each = json_array_get(outputs, i);
-    const json_t *tensor = json_object_get(each, "as_tensor");
-    return tensor ? json_object_get(tensor, "name")
-                  : json_object_get(json_object_get(each, "as_sym_int"), "as_name");
-}
-
-size_t td__aten_outputs(const td__aten_call *call) {
-    const json_t *outputs = json_object_get(call->node, "outputs");
-    const json_t *list = json_object_get(json_array_get(outputs, 0), "as_tensors");
-    return json_array_size(list ? list : outputs);
-}
-
-void td__aten_give(td__aten_call *call, size_t i, const char *value) {
-    const char *name = json_string_value(output_at(call, i));
-    if (name && value) {
-        (void)json_object_set_new(call->values, name, json_string(value));
-    }
 }
 
 /* --- weights ------------------------------------------------------------------------------ */
@@ -246,12 +77,12 @@ static void widen(int dtype, const unsigned char *data, int64_t count, void *val
     }
 }
 
-static bool is_contiguous(const json_t *info, const td_shape *shape) {
+/* first: where it begins in the file's memory, of which it may be a part. */
+static bool is_contiguous(const json_t *info, const td_shape *shape, int64_t *first) {
     const json_t *strides = json_object_get(info, "strides");
     int64_t stride = 1;
-    bool good =
-        json_array_size(strides) == (size_t)shape->rank &&
-        !json_integer_value(json_object_get(json_object_get(info, "storage_offset"), "as_int"));
+    *first = json_integer_value(json_object_get(json_object_get(info, "storage_offset"), "as_int"));
+    bool good = json_array_size(strides) == (size_t)shape->rank && *first >= 0;
     for (int32_t i = shape->rank - 1; good && i >= 0; i--) {
         int64_t has =
             json_integer_value(json_object_get(json_array_get(strides, (size_t)i), "as_int"));
@@ -271,11 +102,11 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
     }
     const json_t *info = json_object_get(entry, "tensor_meta");
     const char *member = json_string_value(json_object_get(entry, "path_name"));
-    int64_t dtype = json_integer_value(json_object_get(info, "dtype")), count;
+    int64_t dtype = json_integer_value(json_object_get(info, "dtype")), count, first;
     td_shape shape;
     bool known = dtype > 0 && (size_t)dtype < sizeof types / sizeof *types && types[dtype].size;
-    if (!member || !known || !read_sizes(info, &shape) ||
-        td_shape_check(&shape, TD_INT64, &count, NULL) || !is_contiguous(info, &shape) ||
+    if (!member || !known || !td__aten_read_sizes(info, &shape) ||
+        td_shape_check(&shape, TD_INT64, &count, NULL) || !is_contiguous(info, &shape, &first) ||
         json_is_true(json_object_get(entry, "use_pickle"))) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "%s: tensor '%.100s' is not there, pickled, of another type or not in "
@@ -290,20 +121,22 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
                                                      "%s: its weights take more memory than the "
                                                      "file has bytes for",
                                                      p->path)
-                                      : td__zip_read(&p->zip, name, bytes, true, &data, error);
+                                      : td__zip_read(&p->zip, name, p->left, true, &data, error);
     if (status) {
         return status;
     }
     p->left -= room;
     td_dtype kept = types[dtype].dtype == TD_FLOAT32 ? TD_FLOAT32 : TD_INT64;
-    td_tensor *tensor = data.size == bytes ? td_tensor_create(called, kept, shape, error) : NULL;
+    size_t before = (size_t)first, size = types[dtype].size;
+    bool fits = bytes <= data.size && before <= (data.size - bytes) / size;
+    td_tensor *tensor = fits ? td_tensor_create(called, kept, shape, error) : NULL;
     if (tensor) {
-        widen((int)dtype, data.data, count, td_tensor_data(tensor));
+        widen((int)dtype, (const unsigned char *)data.data + before * size, count,
+              td_tensor_data(tensor));
         (void)td__operators_tensor(p->to, called, types[dtype].dtype, tensor);
     } else {
-        status = data.size == bytes
-                     ? TD_MEMORY
-                     : program_malformed(p, "a tensor has another size than its shape", error);
+        status = fits ? TD_MEMORY
+                      : program_malformed(p, "a tensor has another size than its shape", error);
     }
     td__zip_member_release(&data);
     return status;
@@ -397,7 +230,7 @@ static td_status convert_inputs(program *p, td_error *error) {
         const json_t *info = json_object_get(json_object_get(p->graph, "tensor_values"), name);
         int64_t dtype = json_integer_value(json_object_get(info, "dtype"));
         bool known = dtype > 0 && (size_t)dtype < sizeof types / sizeof *types &&
-                     types[dtype].size && read_sizes(info, &shape);
+                     types[dtype].size && td__aten_read_sizes(info, &shape);
         if (!user) {
             status = put_weight(p, called, error);
         } else if (known) {
@@ -410,52 +243,9 @@ static td_status convert_inputs(program *p, td_error *error) {
     return status;
 }
 
-/* Counts who reads each tensor. */
-static void count_uses(program *p, const json_t *nodes) {
-    for (size_t n = 0; n < json_array_size(nodes); n++) {
-        const json_t *inputs = json_object_get(json_array_get(nodes, n), "inputs");
-        for (size_t i = 0; i < json_array_size(inputs); i++) {
-            const json_t *tensor =
-                json_object_get(json_object_get(json_array_get(inputs, i), "arg"), "as_tensor");
-            const char *name = json_string_value(json_object_get(tensor, "name"));
-            if (name) {
-                json_int_t before = json_integer_value(json_object_get(p->uses, name));
-                (void)json_object_set_new(p->uses, name, json_integer(before + 1));
-            }
-        }
-    }
-}
-
-/* An operator that writes to its input is one that does not, as long as nobody else sees that input. */
-static bool is_seen_by_others(program *p, const td__aten_call *call, const char *target) {
-    const char *dot = strrchr(target, '.');
-    const char *name = json_string_value(json_object_get(
-        json_object_get(td__aten_argument(call, td__aten_argument(call, "self") ? "self" : "input"),
-                        "as_tensor"),
-        "name"));
-    bool writes = dot && dot > target && dot[-1] == '_';
-    return writes && (!name || json_integer_value(json_object_get(p->uses, name)) > 1 ||
-                      json_object_get(p->views, name) || !json_object_get(p->values, name));
-}
-
-/* Outputs of these may share memory with their input. */
-static void note_views(program *p, const td__aten_call *call, const char *target) {
-    static const char *const makers[] = {
-        "alias.",   "chunk.",   "contiguous.", "detach.",    "dropout.",   "expand.",
-        "flatten.", "permute.", "reshape.",    "select.",    "slice.",     "split.",
-        "squeeze.", "t.",       "transpose.",  "unflatten.", "unsqueeze.", "view."};
-    for (size_t k = 0; k < sizeof makers / sizeof *makers; k++) {
-        bool same =
-            !strncmp(target, "aten.", 5) && !strncmp(target + 5, makers[k], strlen(makers[k]));
-        for (size_t i = 0; same && i < td__aten_outputs(call); i++) {
-            const char *name = json_string_value(output_at(call, i));
-            (void)json_object_set_new(p->views, name ? name : "", json_true());
-        }
-    }
-}
-
-static void convert_node(program *p, const json_t *node, char missing[MAX_MISSING],
+static void convert_node(program *p, const json_t *nodes, size_t place, char missing[MAX_MISSING],
                          size_t *refused) {
+    const json_t *node = json_array_get(nodes, place);
     const char *target = json_string_value(json_object_get(node, "target"));
     const char *name = json_string_value(json_object_get(node, "name"));
     const char *plain = target ? target : "nothing";
@@ -463,15 +253,15 @@ static void convert_node(program *p, const json_t *node, char missing[MAX_MISSIN
     td__aten_call call = {.to = p->to,
                           .values = p->values,
                           .tensors = json_object_get(p->graph, "tensor_values"),
+                          .nodes = nodes,
                           .node = node,
+                          .aliases = &p->aliases,
                           .row = td__aten_find(plain)};
     td__operators_begin(p->to, name ? name : "node");
-    note_views(p, &call, plain);
     const char *made = NULL;
-    if (call.row && is_seen_by_others(p, &call, plain)) {
-        (void)td__operator_refuse(p->to, "it writes to a tensor that others see");
-    } else if (call.row) {
+    if (call.row && td__aten_check_aliases(&call)) {
         made = call.row->convert(&call);
+        made = made ? td__aten_note_aliases(&call, plain, place, made) : NULL;
     }
     for (size_t i = made ? 0 : 1; made ? i < 1 : i <= td__aten_outputs(&call); i++) {
         td__aten_give(&call, made ? i : i - 1, made ? made : "refused"); /* to go on */
@@ -490,13 +280,14 @@ static td_status convert_outputs(program *p, td_error *error) {
     for (size_t i = 0; i < json_array_size(outputs); i++) {
         const json_t *tensor = json_object_get(json_array_get(outputs, i), "as_tensor");
         const char *name = json_string_value(json_object_get(tensor, "name"));
-        const char *value = name ? json_string_value(json_object_get(p->values, name)) : NULL;
+        const char *same = td__aten_same(&p->aliases, name);
+        const char *value = same ? json_string_value(json_object_get(p->values, same)) : NULL;
         const json_t *info =
             name ? json_object_get(json_object_get(p->graph, "tensor_values"), name) : NULL;
         td_shape shape;
         int64_t dtype = json_integer_value(json_object_get(info, "dtype"));
         char ending[40];
-        if (!value || !read_sizes(info, &shape) || dtype < 1 ||
+        if (!value || !td__aten_read_sizes(info, &shape) || dtype < 1 ||
             (size_t)dtype >= sizeof types / sizeof *types) {
             return program_malformed(p, "an output that nothing makes", error);
         }
@@ -513,13 +304,12 @@ static td_status convert_program(program *p, td_error *error) {
     char missing[MAX_MISSING] = "";
     size_t refused = 0;
     td_status status = convert_inputs(p, error);
-    count_uses(p, nodes);
     if (!status && json_array_size(nodes) > MAX_NODES) {
         status = program_malformed(p, "it has too many nodes", error);
     }
     for (size_t i = 0; !status && i < json_array_size(nodes) && !td__operators_exhausted(p->to);
          i++) {
-        convert_node(p, json_array_get(nodes, i), missing, &refused);
+        convert_node(p, nodes, i, missing, &refused);
     }
     if (!status && refused) {
         status = td_error_set(error, TD_UNSUPPORTED,
@@ -535,13 +325,13 @@ td__graph *td__exported_graph(const void *bytes, size_t size, const char *path, 
     program p = {.path = path,
                  .to = td__operators_create(),
                  .values = json_object(),
-                 .uses = json_object(),
-                 .views = json_object(),
+                 .aliases = {json_object(), json_object(), json_object()},
                  .taken = json_object()};
     p.left = size > (SIZE_MAX - WEIGHTS_BASE) / 4 ? SIZE_MAX : WEIGHTS_BASE + 4 * size;
-    td_status status = p.to && p.values && p.uses && p.views && p.taken
-                           ? open_program(&p, bytes, size, error)
-                           : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    td_status status =
+        p.to && p.values && p.aliases.same && p.aliases.views && p.aliases.ages && p.taken
+            ? open_program(&p, bytes, size, error)
+            : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     status = status ? status : convert_program(&p, error);
     td_error reason = {0};
     td__graph *graph = status ? NULL : td__graph_build(p.to, "exported", &reason);
@@ -550,8 +340,9 @@ td__graph *td__exported_graph(const void *bytes, size_t size, const char *path, 
     }
     td__operators_destroy(p.to);
     json_decref(p.values);
-    json_decref(p.uses);
-    json_decref(p.views);
+    json_decref(p.aliases.same);
+    json_decref(p.aliases.views);
+    json_decref(p.aliases.ages);
     json_decref(p.taken);
     json_decref(p.model);
     json_decref(p.weights);

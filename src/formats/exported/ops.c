@@ -1,48 +1,278 @@
-/* ATen's operators as those of ONNX. */
+/* ATen's operators as those of ONNX: of elements, and products. */
 #include "exported/convert.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MAX_PARTS = 256 };
 #define SELF(call) td__aten_value(call, "self")
 
 /* --- element-wise ------------------------------------------------------------------------- */
 
+/* Of elements of the kind of the result: a logarithm of whole numbers is one of reals. */
 static const char *unary(td__aten_call *call) {
+    return TD__OPERATOR(call->to, call->row->word,
+                        td__aten_as(call, "self", td__aten_made_kind(call)));
+}
+
+/* other alpha, where that is given */
+static const char *scaled(td__aten_call *call, td__aten_kind kind) {
+    const char *other = td__aten_as(call, "other", kind);
+    double alpha = td__aten_real(call, "alpha", 1);
+    const char *factor = td__operator_number(call->to, alpha);
+    return alpha == 1
+               ? other
+               : TD__OPERATOR(call->to, "Mul", other,
+                              kind == TD__ATEN_REAL ? factor : td__aten_cast(call, factor, kind));
+}
+
+static const char *binary(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    return TD__OPERATOR(call->to, call->row->word, td__aten_as(call, "self", kind),
+                        scaled(call, kind));
+}
+
+/* What both are compared as: the larger kind. */
+static td__aten_kind common_kind(const td__aten_call *call) {
+    td__aten_kind a = td__aten_argument_kind(call, "self"),
+                  b = td__aten_argument_kind(call, "other");
+    td__aten_kind kind = a > b ? a : b;
+    return kind == TD__ATEN_TRUTH ? TD__ATEN_WHOLE : kind;
+}
+
+static const char *comparison(td__aten_call *call) {
+    td__aten_kind kind = common_kind(call);
+    return TD__OPERATOR(call->to, call->row->word, td__aten_as(call, "self", kind),
+                        td__aten_as(call, "other", kind));
+}
+
+static const char *not_equal(td__aten_call *call) {
+    return TD__OPERATOR(call->to, "Not", comparison(call));
+}
+
+/* Of numbers: whether they are other than 0. */
+static const char *logical(td__aten_call *call) {
+    const char *a = td__aten_as(call, "self", TD__ATEN_TRUTH);
+    return td__aten_argument(call, "other")
+               ? TD__OPERATOR(call->to, call->row->word, a,
+                              td__aten_as(call, "other", TD__ATEN_TRUTH))
+               : TD__OPERATOR(call->to, call->row->word, a);
+}
+
+/* Of truths: the same words have other operators for bits. */
+static const char *bitwise(td__aten_call *call) {
+    return td__aten_made_kind(call) == TD__ATEN_TRUTH
+               ? logical(call)
+               : td__operator_refuse(call->to, "of whole numbers");
+}
+
+static const char *power(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    return TD__OPERATOR(call->to, "Pow", td__aten_as(call, "self", kind),
+                        td__aten_as(call, "exponent", kind));
+}
+
+static const char *rsub(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    return TD__OPERATOR(call->to, "Sub", scaled(call, kind), td__aten_as(call, "self", kind));
+}
+
+static const char *rsqrt(td__aten_call *call) {
+    return TD__OPERATOR(call->to, "Reciprocal",
+                        TD__OPERATOR(call->to, "Sqrt", td__aten_as(call, "self", TD__ATEN_REAL)));
+}
+
+/* The quotient as a real, then rounded; floor_divide rounds down, too. */
+static const char *divide(td__aten_call *call) {
+    td__operators *to = call->to;
+    const char *mode = td__aten_text(call, "rounding_mode");
+    bool down = !strcmp(call->row->word, "Floor") || (mode && !strcmp(mode, "floor"));
+    const char *y = TD__OPERATOR(to, "Div", td__aten_as(call, "self", TD__ATEN_REAL),
+                                 td__aten_as(call, "other", TD__ATEN_REAL));
+    if (down) {
+        y = TD__OPERATOR(to, "Floor", y);
+    } else if (mode) { /* towards 0 */
+        y = TD__OPERATOR(to, "Mul", TD__OPERATOR(to, "Floor", TD__OPERATOR(to, "Abs", y)),
+                         TD__OPERATOR(to, "Sign", y));
+    }
+    td__aten_kind kind = td__aten_made_kind(call);
+    return kind == TD__ATEN_REAL ? y : td__aten_cast(call, y, kind);
+}
+
+/* a - b floor(a / b), which has the sign of b */
+static const char *remainder_of(td__aten_call *call) {
+    td__operators *to = call->to;
+    td__aten_kind kind = td__aten_made_kind(call);
+    const char *a = td__aten_as(call, "self", kind), *b = td__aten_as(call, "other", kind);
+    if (kind == TD__ATEN_WHOLE) {
+        return TD__OPERATOR(to, "Mod", a, b);
+    }
+    const char *whole = TD__OPERATOR(to, "Floor", TD__OPERATOR(to, "Div", a, b));
+    return TD__OPERATOR(to, "Sub", a, TD__OPERATOR(to, "Mul", b, whole));
+}
+
+static const char *limit(td__aten_call *call, double min, double max) {
+    return TD__OPERATOR(call->to, "Clip", SELF(call), td__operator_number(call->to, min),
+                        td__operator_number(call->to, max));
+}
+
+/* Limits that are numbers or tensors; each may be missing. */
+static const char *clamp(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    const char *x = td__aten_as(call, "self", kind);
+    if (td__aten_argument(call, "min")) {
+        x = TD__OPERATOR(call->to, "Max", x, td__aten_as(call, "min", kind));
+    }
+    return td__aten_argument(call, "max")
+               ? TD__OPERATOR(call->to, "Min", x, td__aten_as(call, "max", kind))
+               : x;
+}
+
+/* Numbers between numbers, which is one operator. */
+static const char *clamp_numbers(td__aten_call *call) {
+    bool both = td__aten_argument(call, "min") && td__aten_argument(call, "max");
+    return both && td__aten_made_kind(call) == TD__ATEN_REAL
+               ? limit(call, td__aten_real(call, "min", 0), td__aten_real(call, "max", 0))
+               : clamp(call);
+}
+
+static const char *where(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    return TD__OPERATOR(call->to, "Where", td__aten_as(call, "condition", TD__ATEN_TRUTH),
+                        td__aten_as(call, "self", kind), td__aten_as(call, "other", kind));
+}
+
+static const char *masked_fill(td__aten_call *call) {
+    return TD__OPERATOR(call->to, "Where", td__aten_value(call, "mask"),
+                        td__aten_as(call, "value", td__aten_made_kind(call)), SELF(call));
+}
+
+static const char *along(td__aten_call *call) {
+    const char *x = td__aten_as(call, "self", TD__ATEN_REAL);
+    td__attribute axis = TD__NAMED_INT("axis", td__aten_int(call, "dim", -1));
+    return td__operator(call->to, call->row->word, 1, &x, 1, &axis);
+}
+
+static const char *cast(td__aten_call *call) {
+    td__aten_kind kind = td__aten_made_kind(call);
+    const json_t *info =
+        json_object_get(call->tensors, json_string_value(td__aten_output_at(call, 0)));
+    int64_t type = json_integer_value(json_object_get(info, "dtype"));
+    if (kind == TD__ATEN_NONE || (type >= 1 && type <= 3)) {
+        return td__operator_refuse(call->to, "to whole numbers of 8 or 16 bits");
+    }
+    return td__aten_as(call, "self", kind);
+}
+
+/* ln(1 + x), e^x - 1, log2, log10, x^2, 1 / (1 - …): by the operators that there are. */
+static const char *log_of_more(td__aten_call *call) {
+    td__operators *to = call->to;
+    return TD__OPERATOR(to, "Log",
+                        TD__OPERATOR(to, "Add", td__aten_as(call, "self", TD__ATEN_REAL),
+                                     td__operator_number(to, 1)));
+}
+
+static const char *exp_less(td__aten_call *call) {
+    td__operators *to = call->to;
+    return TD__OPERATOR(to, "Sub",
+                        TD__OPERATOR(to, "Exp", td__aten_as(call, "self", TD__ATEN_REAL)),
+                        td__operator_number(to, 1));
+}
+
+static const char *log_to_base(td__aten_call *call) {
+    td__operators *to = call->to;
+    double base = strstr(call->row->target, "log2") ? 2 : 10;
+    return TD__OPERATOR(to, "Mul",
+                        TD__OPERATOR(to, "Log", td__aten_as(call, "self", TD__ATEN_REAL)),
+                        td__operator_number(to, 1 / log(base)));
+}
+
+static const char *square(td__aten_call *call) {
+    return TD__OPERATOR(call->to, "Mul", SELF(call), SELF(call));
+}
+
+static const char *unary_any(td__aten_call *call) {
     return TD__OPERATOR(call->to, call->row->word, SELF(call));
+}
+
+static const char *log_sigmoid(td__aten_call *call) {
+    return td__operator_activation(call->to, SELF(call), TD_LOG_SIGMOID, TD_DEFAULT);
+}
+
+static const char *celu(td__aten_call *call) {
+    const char *x = SELF(call);
+    td__attribute alpha = TD__NAMED_REAL("alpha", td__aten_real(call, "alpha", 1));
+    return td__operator(call->to, "Celu", 1, &x, 1, &alpha);
+}
+
+static const char *selu(td__aten_call *call) {
+    const char *x = SELF(call); /* the constants of PyTorch, which are ONNX's defaults */
+    return td__operator(call->to, "Selu", 1, &x, 0, NULL);
+}
+
+/* ln(1 + e^(b x)) / b; above the threshold x, which differs by less than a float shows. */
+static const char *softplus(td__aten_call *call) {
+    td__operators *to = call->to;
+    double beta = td__aten_real(call, "beta", 1);
+    if (td__aten_real(call, "threshold", 20) < 15) {
+        return td__operator_refuse(to, "a threshold");
+    }
+    const char *b = td__operator_number(to, beta);
+    return beta == 1
+               ? TD__OPERATOR(to, "Softplus", SELF(call))
+               : TD__OPERATOR(to, "Div",
+                              TD__OPERATOR(to, "Softplus", TD__OPERATOR(to, "Mul", SELF(call), b)),
+                              b);
+}
+
+static const char *activation_mish(td__aten_call *call) {
+    return td__operator_activation(call->to, SELF(call), TD_MISH, TD_DEFAULT);
+}
+
+/* A slope for each channel, which is the second axis. */
+static const char *prelu(td__aten_call *call) {
+    td_shape x, w;
+    int32_t rank = td__aten_shape(call, "self", &x);
+    const char *slope = td__aten_value(call, "weight");
+    if (rank < 1 || td__aten_shape(call, "weight", &w) < 0) {
+        return NULL;
+    }
+    if (w.rank == 1 && w.dims[0] != 1 && rank > 2) {
+        int64_t spread[TD_MAX_RANK];
+        for (int32_t i = 0; i < rank - 1; i++) {
+            spread[i] = i ? 1 : -1;
+        }
+        slope = td__operator_reshape(call->to, slope, (size_t)rank - 1, spread);
+    }
+    return TD__OPERATOR(call->to, "PRelu", SELF(call), slope);
+}
+
+/* a + value b c, or a + value b / c */
+static const char *add_both(td__aten_call *call) {
+    td__operators *to = call->to;
+    const char *y = TD__OPERATOR(to, call->row->word, td__aten_value(call, "tensor1"),
+                                 td__aten_value(call, "tensor2"));
+    y = TD__OPERATOR(to, "Mul", y, td__operator_number(to, td__aten_real(call, "value", 1)));
+    return TD__OPERATOR(to, "Add", SELF(call), y);
+}
+
+static const char *lerp(td__aten_call *call) {
+    td__operators *to = call->to;
+    const char *way = TD__OPERATOR(to, "Sub", td__aten_value(call, "end"), SELF(call));
+    return TD__OPERATOR(to, "Add", SELF(call),
+                        TD__OPERATOR(to, "Mul", way, td__aten_value(call, "weight")));
+}
+
+/* The first half times the sigmoid of the second. */
+static const char *glu(td__aten_call *call) {
+    const char *x = SELF(call), *parts[2];
+    int64_t axis = td__aten_int(call, "dim", -1);
+    td__operator_outputs(call->to, "Split", 1, &x, 1, &TD__NAMED_INT("axis", axis), 2, parts);
+    return TD__OPERATOR(call->to, "Mul", parts[0], TD__OPERATOR(call->to, "Sigmoid", parts[1]));
 }
 
 static const char *pass(td__aten_call *call) {
     return td__aten_value(call, td__aten_argument(call, "self") ? "self" : "input");
-}
-
-/* other alpha, where that is given */
-static const char *scaled(td__aten_call *call) {
-    const char *other = td__aten_value(call, "other");
-    double alpha = td__aten_real(call, "alpha", 1);
-    return alpha == 1 ? other
-                      : TD__OPERATOR(call->to, "Mul", other, td__operator_number(call->to, alpha));
-}
-
-static const char *binary(td__aten_call *call) {
-    return TD__OPERATOR(call->to, call->row->word, SELF(call), scaled(call));
-}
-
-static const char *not_equal(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Not", binary(call));
-}
-
-static const char *power(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Pow", SELF(call), td__aten_value(call, "exponent"));
-}
-
-static const char *rsub(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Sub", scaled(call), SELF(call));
-}
-
-static const char *rsqrt(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Reciprocal", TD__OPERATOR(call->to, "Sqrt", SELF(call)));
 }
 
 static const char *silu(td__aten_call *call) {
@@ -76,32 +306,12 @@ static const char *hardsigmoid(td__aten_call *call) {
     return td__operator(call->to, "HardSigmoid", 1, &x, 2, numbers);
 }
 
-static const char *limit(td__aten_call *call, double min, double max) {
-    return TD__OPERATOR(call->to, "Clip", SELF(call), td__operator_number(call->to, min),
-                        td__operator_number(call->to, max));
-}
-
 static const char *relu6(td__aten_call *call) {
     return limit(call, 0, 6);
 }
 
 static const char *hardtanh(td__aten_call *call) {
     return limit(call, td__aten_real(call, "min_val", -1), td__aten_real(call, "max_val", 1));
-}
-
-static const char *clamp(td__aten_call *call) {
-    return limit(call, td__aten_real(call, "min", -HUGE_VAL), td__aten_real(call, "max", HUGE_VAL));
-}
-
-static const char *where(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Where", td__aten_value(call, "condition"), SELF(call),
-                        td__aten_value(call, "other"));
-}
-
-static const char *along(td__aten_call *call) {
-    const char *x = SELF(call);
-    td__attribute axis = TD__NAMED_INT("axis", td__aten_int(call, "dim", -1));
-    return td__operator(call->to, call->row->word, 1, &x, 1, &axis);
 }
 
 /* --- products ----------------------------------------------------------------------------- */
@@ -125,117 +335,79 @@ static const char *linear(td__aten_call *call) {
 
 static const char *matrices(td__aten_call *call) {
     return TD__OPERATOR(call->to, "MatMul", SELF(call),
-                        td__aten_value(call, td__aten_argument(call, "other") ? "other" : "mat2"));
+                        td__aten_value(call, td__aten_argument(call, "other")    ? "other"
+                                             : td__aten_argument(call, "mat2")   ? "mat2"
+                                             : td__aten_argument(call, "tensor") ? "tensor"
+                                                                                 : "vec"));
 }
 
+/* beta self + alpha a b */
 static const char *addmm(td__aten_call *call) {
-    const char *y = TD__OPERATOR(call->to, "MatMul", td__aten_value(call, "mat1"),
-                                 td__aten_value(call, "mat2"));
-    bool plain = td__aten_real(call, "alpha", 1) == 1 && td__aten_real(call, "beta", 1) == 1;
-    return plain ? TD__OPERATOR(call->to, "Add", y, SELF(call))
-                 : td__operator_refuse(call->to, "factors");
+    td__operators *to = call->to;
+    const char *a = td__aten_value(call, td__aten_argument(call, "mat1") ? "mat1" : "batch1");
+    const char *b = td__aten_value(call, td__aten_argument(call, "mat2") ? "mat2" : "batch2");
+    const char *y = TD__OPERATOR(to, "MatMul", a, b), *x = SELF(call);
+    double alpha = td__aten_real(call, "alpha", 1), beta = td__aten_real(call, "beta", 1);
+    y = alpha == 1 ? y : TD__OPERATOR(to, "Mul", y, td__operator_number(to, alpha));
+    x = beta == 1 ? x : TD__OPERATOR(to, "Mul", x, td__operator_number(to, beta));
+    return TD__OPERATOR(to, "Add", y, x);
 }
 
-/* `axes` numbers of an argument, one for all axes where it has one. */
-static bool spread(td__aten_call *call, const char *name, size_t axes, int64_t fallback,
-                   int64_t out[TD_MAX_RANK]) {
-    size_t count = td__aten_ints(call, name, out);
-    if (count != 0 && count != 1 && count != axes) {
-        (void)td__operator_refuse(call->to, "%s", name);
-        return false;
-    }
-    for (size_t i = count; i < axes; i++) {
-        out[i] = count ? out[0] : fallback;
-    }
-    return true;
+static const char *outer(td__aten_call *call) {
+    td__operators *to = call->to;
+    const char *other = td__aten_argument(call, "vec2") ? "vec2" : "other";
+    return TD__OPERATOR(to, "Mul", td__operator_reshape(to, SELF(call), 2, (int64_t[]){-1, 1}),
+                        td__aten_value(call, other));
 }
 
-/* Of convolutions and pools; the padding is the same on both sides. */
-typedef struct window {
-    size_t axes;
-    int64_t strides[TD_MAX_RANK], dilations[TD_MAX_RANK], pads[2 * TD_MAX_RANK];
-    int64_t more[TD_MAX_RANK];
-} window;
+/* PyTorch takes spaces between letters, as ONNX does. */
+static const char *einsum(td__aten_call *call) {
+    const char *parts[TD__ATEN_PARTS], *equation = td__aten_text(call, "equation");
+    size_t count = td__aten_list(call, "tensors", parts);
+    return equation && count <= TD__ATEN_PARTS ? td__operator(call->to, "Einsum", count, parts, 1,
+                                                              &TD__NAMED_TEXT("equation", equation))
+                                               : NULL;
+}
 
-static bool read_window(td__aten_call *call, size_t axes, const int64_t *kernel, window *w) {
-    w->axes = axes;
-    const char *words = td__aten_text(call, "padding");
-    bool good = spread(call, "stride", axes, 1, w->strides) &&
-                spread(call, "dilation", axes, 1, w->dilations) &&
-                spread(call, "output_padding", axes, 0, w->more) &&
-                (words || spread(call, "padding", axes, 0, w->pads));
-    for (size_t i = 0; good && i < axes; i++) {
-        if (words) {
-            int64_t all = strcmp(words, "same") ? 0 : w->dilations[i] * (kernel[i] - 1);
-            w->pads[i] = all / 2;
-            w->pads[i + axes] = all - all / 2;
-        } else {
-            w->pads[i + axes] = w->pads[i];
+/* Sums over some axes of both, as an equation. */
+static const char *tensordot(td__aten_call *call) {
+    td_shape a, b;
+    int64_t in_a[TD_MAX_RANK], in_b[TD_MAX_RANK];
+    int32_t rank = td__aten_shape(call, "self", &a), others = td__aten_shape(call, "other", &b);
+    size_t count = td__aten_ints(call, "dims_self", in_a);
+    char left[TD_MAX_RANK + 1] = "", right[TD_MAX_RANK + 1] = "", rest[2 * TD_MAX_RANK + 1] = "";
+    char equation[6 * TD_MAX_RANK];
+    if (rank < 0 || others < 0 || count > TD_MAX_RANK ||
+        td__aten_ints(call, "dims_other", in_b) != count) {
+        return td__operator_refuse(call->to, "its axes");
+    }
+    for (int32_t i = 0; i < rank; i++) {
+        left[i] = (char)('a' + i);
+    }
+    for (int32_t i = 0; i < others; i++) {
+        right[i] = (char)('A' + i);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t p = in_a[i] + (in_a[i] < 0 ? rank : 0), q = in_b[i] + (in_b[i] < 0 ? others : 0);
+        if (p < 0 || p >= rank || q < 0 || q >= others) {
+            return td__operator_refuse(call->to, "its axes");
+        }
+        right[q] = left[p];
+    }
+    size_t used = 0;
+    for (int32_t i = 0; i < rank; i++) {
+        if (!strchr(right, left[i])) {
+            rest[used++] = left[i];
         }
     }
-    return good;
-}
-
-static const char *convolve(td__aten_call *call) {
-    td_shape weight;
-    window w;
-    if (td__aten_shape(call, "weight", &weight) < 3 ||
-        !read_window(call, (size_t)weight.rank - 2, weight.dims + 2, &w)) {
-        return NULL;
-    }
-    td__attribute attributes[5] = {TD__NAMED_INTS("strides", w.strides, w.axes),
-                                   TD__NAMED_INTS("dilations", w.dilations, w.axes),
-                                   TD__NAMED_INTS("pads", w.pads, 2 * w.axes),
-                                   TD__NAMED_INT("group", td__aten_int(call, "groups", 1)),
-                                   TD__NAMED_INTS("output_padding", w.more, w.axes)};
-    const char *inputs[3] = {td__aten_value(call, "input"), td__aten_value(call, "weight")};
-    size_t count = 2;
-    if (td__aten_argument(call, "bias")) {
-        inputs[count++] = td__aten_value(call, "bias");
-    }
-    bool turned = !strcmp(call->row->word, "ConvTranspose");
-    return td__operator(call->to, call->row->word, count, inputs, turned ? 5 : 4, attributes);
-}
-
-static const char *pool(td__aten_call *call) {
-    int64_t kernel[TD_MAX_RANK];
-    td_shape shape;
-    window w;
-    const char *x = SELF(call);
-    int32_t rank = td__aten_shape(call, "self", &shape);
-    size_t axes = rank > 2 ? (size_t)rank - 2 : 0;
-    if (!axes || !spread(call, "kernel_size", axes, 1, kernel) ||
-        !read_window(call, axes, kernel, &w)) {
-        return td__operator_refuse(call->to, "without a batch");
-    }
-    bool average = !strcmp(call->row->word, "AveragePool");
-    if (average && td__aten_argument(call, "divisor_override")) {
-        return td__operator_refuse(call->to, "a divisor of its own");
-    }
-    int64_t given[TD_MAX_RANK];
-    if (td__aten_ints(call, "stride", given) == 0) {
-        memcpy(w.strides, kernel, sizeof kernel);
-    }
-    const json_t *padded = td__aten_argument(call, "count_include_pad");
-    td__attribute attributes[5] = {TD__NAMED_INTS("kernel_shape", kernel, axes),
-                                   TD__NAMED_INTS("strides", w.strides, axes),
-                                   TD__NAMED_INTS("pads", w.pads, 2 * axes),
-                                   TD__NAMED_INT("ceil_mode", td__aten_bool(call, "ceil_mode"))};
-    attributes[4] = average ? TD__NAMED_INT("count_include_pad",
-                                            !padded || td__aten_bool(call, "count_include_pad"))
-                            : TD__NAMED_INTS("dilations", w.dilations, axes);
-    return td__operator(call->to, call->row->word, 1, &x, 5, attributes);
-}
-
-static const char *adaptive_average(td__aten_call *call) {
-    int64_t size[TD_MAX_RANK];
-    size_t count = td__aten_ints(call, "output_size", size);
-    for (size_t i = 0; i < count && count <= TD_MAX_RANK; i++) {
-        if (size[i] != 1) {
-            return td__operator_refuse(call->to, "to another size than 1");
+    for (int32_t i = 0; i < others; i++) {
+        if (!strchr(left, right[i])) {
+            rest[used++] = right[i];
         }
     }
-    return TD__OPERATOR(call->to, "GlobalAveragePool", SELF(call));
+    (void)snprintf(equation, sizeof equation, "%s,%s->%s", left, right, rest);
+    const char *inputs[2] = {SELF(call), td__aten_value(call, "other")};
+    return td__operator(call->to, "Einsum", 2, inputs, 1, &TD__NAMED_TEXT("equation", equation));
 }
 
 /* softmax(q k^T scale + mask) v */
@@ -273,366 +445,142 @@ static const char *attention(td__aten_call *call) {
     return TD__OPERATOR(to, "MatMul", shares, td__aten_value(call, "value"));
 }
 
-/* --- normalisation, reductions ------------------------------------------------------------ */
-
-static const char *batch_norm(td__aten_call *call) {
-    const char *inputs[5] = {td__aten_value(call, "input"), td__aten_value(call, "weight"),
-                             td__aten_value(call, "bias"), td__aten_value(call, "running_mean"),
-                             td__aten_value(call, "running_var")};
-    td__attribute numbers[2] = {
-        TD__NAMED_REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
-        TD__NAMED_REAL("momentum", 1 - td__aten_real(call, "momentum", 0.1))};
-    return td__operator(call->to, "BatchNormalization", 5, inputs, 2, numbers);
-}
-
-static const char *layer_norm(td__aten_call *call) {
-    int64_t shape[TD_MAX_RANK];
-    size_t axes = td__aten_ints(call, "normalized_shape", shape), count = 2;
-    if (!td__aten_argument(call, "weight") || axes > TD_MAX_RANK) {
-        return td__operator_refuse(call->to, "without weights");
-    }
-    const char *inputs[3] = {td__aten_value(call, "input"), td__aten_value(call, "weight")};
-    if (td__aten_argument(call, "bias")) {
-        inputs[count++] = td__aten_value(call, "bias");
-    }
-    td__attribute numbers[2] = {TD__NAMED_REAL("epsilon", td__aten_real(call, "eps", 1e-5)),
-                                TD__NAMED_INT("axis", -(int64_t)axes)};
-    return td__operator(call->to, "LayerNormalization", count, inputs, 2, numbers);
-}
-
-static const char *embedding(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Gather", td__aten_value(call, "weight"),
-                        td__aten_value(call, "indices"));
-}
-
-static const char *convert_reduction(td__aten_call *call) {
-    int64_t axes[TD_MAX_RANK];
-    size_t count = td__aten_ints(call, "dim", axes);
-    if (count > TD_MAX_RANK) {
-        return NULL;
-    }
-    bool sum = !strcmp(call->row->word, "ReduceSum"); /* which has the axes as an input */
-    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", td__aten_bool(call, "keepdim")),
-                                   TD__NAMED_INTS("axes", axes, count)};
-    const char *inputs[2] = {SELF(call),
-                             sum && count ? td__operator_integers(call->to, count, axes) : NULL};
-    return td__operator(call->to, call->row->word, sum && count ? 2 : 1, inputs,
-                        sum || !count ? 1 : 2, attributes);
-}
-
-static const char *extreme_place(td__aten_call *call) {
-    const char *x = SELF(call);
-    td__attribute attributes[2] = {TD__NAMED_INT("keepdims", td__aten_bool(call, "keepdim")),
-                                   TD__NAMED_INT("axis", td__aten_int(call, "dim", 0))};
-    return td__aten_argument(call, "dim")
-               ? td__operator(call->to, call->row->word, 1, &x, 2, attributes)
-               : td__operator_refuse(call->to, "over all axes");
-}
-
-/* --- shapes ------------------------------------------------------------------------------- */
-
-static const char *reshape(td__aten_call *call) {
-    return TD__OPERATOR(call->to, "Reshape", SELF(call),
-                        td__aten_sizes(call, td__aten_argument(call, "size") ? "size" : "shape"));
-}
-
-/* -1 is the size that there is: 1 broadcasts to it. */
-static const char *expand(td__aten_call *call) {
-    const char *size = td__aten_sizes(call, "size"),
-               *one = td__operator_integers(call->to, 1, (int64_t[]){1});
-    return TD__OPERATOR(call->to, "Expand", SELF(call), TD__OPERATOR(call->to, "Max", size, one));
-}
-
-static const char *flatten(td__aten_call *call) {
-    td_shape shape;
-    int32_t rank = td__aten_shape(call, "self", &shape);
-    int64_t first = td__aten_int(call, "start_dim", 0), last = td__aten_int(call, "end_dim", -1);
-    first += first < 0 ? rank : 0;
-    last += last < 0 ? rank : 0;
-    if (rank < 1 || first < 0 || last >= rank || first > last) {
-        return td__operator_refuse(call->to, "its axes");
-    }
-    int64_t to[TD_MAX_RANK];
-    size_t count = 0;
-    for (int64_t i = 0; i < rank; i++) {
-        bool inner = i > first && i <= last;
-        if (!inner) {
-            to[count++] = i == first ? -1 : i < first ? 0 : shape.dims[i];
-        }
-    }
-    bool known = true;
-    for (size_t i = (size_t)first + 1; i < count; i++) {
-        known = known && to[i] > 0;
-    }
-    return known ? td__operator_reshape(call->to, SELF(call), count, to)
-                 : td__operator_refuse(call->to, "with open sizes behind it");
-}
-
-static const char *unflatten(td__aten_call *call) {
-    td_shape shape;
-    int64_t sizes[TD_MAX_RANK], to[TD_MAX_RANK], axis = td__aten_int(call, "dim", 0);
-    int32_t rank = td__aten_shape(call, "self", &shape);
-    size_t parts = td__aten_ints(call, "sizes", sizes), count = 0;
-    axis += axis < 0 ? rank : 0;
-    if (rank < 1 || parts > TD_MAX_RANK || axis < 0 || axis >= rank ||
-        (size_t)rank + parts > TD_MAX_RANK || axis != rank - 1) {
-        return td__operator_refuse(call->to, "of another axis than the last");
-    }
-    for (int32_t i = 0; i < rank - 1; i++) {
-        to[count++] = 0;
-    }
-    for (size_t i = 0; i < parts; i++) {
-        to[count++] = sizes[i];
-    }
-    return td__operator_reshape(call->to, SELF(call), count, to);
-}
-
-static const char *permute(td__aten_call *call) {
-    int64_t order[TD_MAX_RANK];
-    size_t count = td__aten_ints(call, "dims", order);
-    td_shape shape;
-    int32_t rank = td__aten_shape(call, "self", &shape);
-    for (size_t i = 0; count <= TD_MAX_RANK && i < count; i++) {
-        order[i] += order[i] < 0 ? rank : 0;
-    }
-    return count <= TD_MAX_RANK ? td__operator_transpose(call->to, SELF(call), count, order) : NULL;
-}
-
-static const char *swap(td__aten_call *call, int64_t a, int64_t b) {
-    td_shape shape;
-    int64_t order[TD_MAX_RANK], rank = td__aten_shape(call, "self", &shape);
-    a += a < 0 ? rank : 0;
-    b += b < 0 ? rank : 0;
-    if (a < 0 || b < 0 || a >= rank || b >= rank) {
-        return td__operator_refuse(call->to, "its axes");
-    }
-    for (int64_t i = 0; i < rank; i++) {
-        order[i] = i == a ? b : i == b ? a : i;
-    }
-    return td__operator_transpose(call->to, SELF(call), (size_t)rank, order);
-}
-
-static const char *transpose(td__aten_call *call) {
-    return swap(call, td__aten_int(call, "dim0", 0), td__aten_int(call, "dim1", 1));
-}
-
-static const char *turn(td__aten_call *call) {
-    return swap(call, 0, 1);
-}
-
-static const char *with_axes(td__aten_call *call) {
-    int64_t axes[TD_MAX_RANK];
-    size_t count = td__aten_ints(call, "dim", axes);
-    return count && count <= TD_MAX_RANK
-               ? TD__OPERATOR(call->to, call->row->word, SELF(call),
-                              td__operator_integers(call->to, count, axes))
-               : td__operator_refuse(call->to, "without axes");
-}
-
-static const char *concatenate(td__aten_call *call) {
-    const json_t *list = json_object_get(td__aten_argument(call, "tensors"), "as_tensors");
-    const char *parts[MAX_PARTS];
-    size_t count = json_array_size(list);
-    int64_t axis = td__aten_int(call, "dim", 0);
-    if (!count || count > MAX_PARTS) {
-        return td__operator_refuse(call->to, "%zu parts", count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
-        parts[i] = json_string_value(json_object_get(call->values, name ? name : ""));
-        if (parts[i] && *call->row->word == 'S') { /* stacked: along an axis of its own */
-            parts[i] = TD__OPERATOR(call->to, "Unsqueeze", parts[i],
-                                    td__operator_integers(call->to, 1, &axis));
-        }
-    }
-    return td__operator(call->to, "Concat", count, parts, 1, &TD__NAMED_INT("axis", axis));
-}
-
-static const char *slice(td__aten_call *call) {
-    int64_t axis = td__aten_int(call, "dim", 0), begin = td__aten_int(call, "start", 0);
-    int64_t end = td__aten_int(call, "end", INT64_MAX), step = td__aten_int(call, "step", 1);
-    td__operators *to = call->to;
-    return TD__OPERATOR(to, "Slice", SELF(call), td__operator_integers(to, 1, &begin),
-                        td__operator_integers(to, 1, &end), td__operator_integers(to, 1, &axis),
-                        td__operator_integers(to, 1, &step));
-}
-
-static const char *select_one(td__aten_call *call) {
-    int64_t axis = td__aten_int(call, "dim", 0), at = td__aten_int(call, "index", 0);
-    int64_t end = at == -1 ? INT64_MAX : at + 1;
-    td__operators *to = call->to;
-    const char *axes = td__operator_integers(to, 1, &axis);
-    const char *part = TD__OPERATOR(to, "Slice", SELF(call), td__operator_integers(to, 1, &at),
-                                    td__operator_integers(to, 1, &end), axes);
-    return TD__OPERATOR(to, "Squeeze", part, axes);
-}
-
-/* Equal parts; the last may be smaller. */
-static const char *convert_split(td__aten_call *call) {
-    td_shape shape;
-    int32_t rank = td__aten_shape(call, "self", &shape);
-    int64_t axis = td__aten_int(call, "dim", 0), sizes[MAX_PARTS];
-    size_t count = td__aten_outputs(call);
-    axis += axis < 0 ? rank : 0;
-    int64_t all = axis >= 0 && axis < rank ? shape.dims[axis] : -1;
-    int64_t each = td__aten_int(call, "split_size", 0);
-    each = each > 0 ? each : count ? (all + (int64_t)count - 1) / (int64_t)count : 0;
-    if (all < 1 || !count || count > MAX_PARTS || each < 1 ||
-        (all + each - 1) / each != (int64_t)count) {
-        return td__operator_refuse(call->to, "of an open axis, or into other parts");
-    }
-    for (size_t i = 0; i < count; i++) {
-        sizes[i] = i + 1 < count ? each : all - each * ((int64_t)count - 1);
-    }
-    const char *inputs[2] = {SELF(call), td__operator_integers(call->to, count, sizes)};
-    const char *parts[MAX_PARTS];
-    td__operator_outputs(call->to, "Split", 2, inputs, 1, &TD__NAMED_INT("axis", axis), count,
-                         parts);
-    for (size_t i = 1; i < count; i++) {
-        td__aten_give(call, i, parts[i]);
-    }
-    return parts[0];
-}
-
-static const char *convert_size(td__aten_call *call) {
-    int64_t axis = td__aten_int(call, "dim", 0), end = axis == -1 ? INT64_MAX : axis + 1;
-    td__operators *to = call->to;
-    return TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", SELF(call)),
-                        td__operator_integers(to, 1, &axis), td__operator_integers(to, 1, &end));
-}
-
-/* Python's own, on sizes. */
-static const char *of_sizes(td__aten_call *call) {
-    return TD__OPERATOR(call->to, call->row->word, td__aten_sizes(call, "a"),
-                        td__aten_sizes(call, "b"));
-}
-
 /* --- the table ---------------------------------------------------------------------------- */
 
-static const td__aten_operator operators[] = {
-    {"_operator.add", of_sizes, "Add"},
-    {"_operator.floordiv", of_sizes, "Div"},
-    {"_operator.mul", of_sizes, "Mul"},
-    {"_operator.sub", of_sizes, "Sub"},
+const td__aten_operator td__aten_elements[] = {
+    {"aten.__and__.Tensor", bitwise, "And"},
+    {"aten.__or__.Tensor", bitwise, "Or"},
+    {"aten._to_copy.default", cast, NULL},
     {"aten.abs.default", unary, "Abs"},
-    {"aten.adaptive_avg_pool1d.default", adaptive_average, NULL},
-    {"aten.adaptive_avg_pool2d.default", adaptive_average, NULL},
+    {"aten.acos.default", unary, "Acos"},
     {"aten.add.Scalar", binary, "Add"},
     {"aten.add.Tensor", binary, "Add"},
-    {"aten.add_.Tensor", binary, "Add"},
+    {"aten.addcdiv.default", add_both, "Div"},
+    {"aten.addcmul.default", add_both, "Mul"},
     {"aten.addmm.default", addmm, NULL},
     {"aten.alias.default", pass, NULL},
-    {"aten.amax.default", convert_reduction, "ReduceMax"},
-    {"aten.amin.default", convert_reduction, "ReduceMin"},
-    {"aten.argmax.default", extreme_place, "ArgMax"},
-    {"aten.argmin.default", extreme_place, "ArgMin"},
-    {"aten.avg_pool1d.default", pool, "AveragePool"},
-    {"aten.avg_pool2d.default", pool, "AveragePool"},
-    {"aten.batch_norm.default", batch_norm, NULL},
+    {"aten.alpha_dropout.default", pass, NULL},
+    {"aten.asin.default", unary, "Asin"},
+    {"aten.atan.default", unary, "Atan"},
+    {"aten.baddbmm.default", addmm, NULL},
+    {"aten.bitwise_and.Tensor", bitwise, "And"},
+    {"aten.bitwise_not.default", bitwise, "Not"},
+    {"aten.bitwise_or.Tensor", bitwise, "Or"},
+    {"aten.bitwise_xor.Tensor", bitwise, "Xor"},
     {"aten.bmm.default", matrices, NULL},
-    {"aten.cat.default", concatenate, "Concat"},
     {"aten.ceil.default", unary, "Ceil"},
-    {"aten.chunk.default", convert_split, NULL},
-    {"aten.clamp.default", clamp, NULL},
+    {"aten.celu.default", celu, NULL},
+    {"aten.clamp.Tensor", clamp, NULL},
+    {"aten.clamp.default", clamp_numbers, NULL},
+    {"aten.clamp_max.Tensor", clamp, NULL},
+    {"aten.clamp_max.default", clamp_numbers, NULL},
+    {"aten.clamp_min.Tensor", clamp, NULL},
+    {"aten.clamp_min.default", clamp_numbers, NULL},
     {"aten.clone.default", pass, NULL},
     {"aten.contiguous.default", pass, NULL},
-    {"aten.conv1d.default", convolve, "Conv"},
-    {"aten.conv1d.padding", convolve, "Conv"},
-    {"aten.conv2d.default", convolve, "Conv"},
-    {"aten.conv2d.padding", convolve, "Conv"},
-    {"aten.conv3d.default", convolve, "Conv"},
-    {"aten.conv_transpose1d.default", convolve, "ConvTranspose"},
-    {"aten.conv_transpose2d.input", convolve, "ConvTranspose"},
     {"aten.cos.default", unary, "Cos"},
+    {"aten.cosh.default", unary, "Cosh"},
     {"aten.detach.default", pass, NULL},
-    {"aten.div.Scalar", binary, "Div"},
-    {"aten.div.Tensor", binary, "Div"},
+    {"aten.div.Scalar", divide, "Div"},
+    {"aten.div.Scalar_mode", divide, "Div"},
+    {"aten.div.Tensor", divide, "Div"},
+    {"aten.div.Tensor_mode", divide, "Div"},
+    {"aten.dot.default", matrices, NULL},
     {"aten.dropout.default", pass, NULL},
-    {"aten.dropout_.default", pass, NULL},
+    {"aten.einsum.default", einsum, NULL},
     {"aten.elu.default", elu, NULL},
-    {"aten.embedding.default", embedding, NULL},
-    {"aten.eq.Scalar", binary, "Equal"},
-    {"aten.eq.Tensor", binary, "Equal"},
+    {"aten.eq.Scalar", comparison, "Equal"},
+    {"aten.eq.Tensor", comparison, "Equal"},
     {"aten.erf.default", unary, "Erf"},
     {"aten.exp.default", unary, "Exp"},
-    {"aten.expand.default", expand, NULL},
-    {"aten.flatten.using_ints", flatten, NULL},
+    {"aten.expm1.default", exp_less, NULL},
+    {"aten.feature_dropout.default", pass, NULL},
     {"aten.floor.default", unary, "Floor"},
-    {"aten.ge.Scalar", binary, "GreaterOrEqual"},
-    {"aten.ge.Tensor", binary, "GreaterOrEqual"},
+    {"aten.floor_divide.default", divide, "Floor"},
+    {"aten.ge.Scalar", comparison, "GreaterOrEqual"},
+    {"aten.ge.Tensor", comparison, "GreaterOrEqual"},
     {"aten.gelu.default", gelu, NULL},
-    {"aten.gt.Scalar", binary, "Greater"},
-    {"aten.gt.Tensor", binary, "Greater"},
+    {"aten.glu.default", glu, NULL},
+    {"aten.gt.Scalar", comparison, "Greater"},
+    {"aten.gt.Tensor", comparison, "Greater"},
     {"aten.hardsigmoid.default", hardsigmoid, NULL},
     {"aten.hardswish.default", unary, "HardSwish"},
-    {"aten.hardswish_.default", unary, "HardSwish"},
     {"aten.hardtanh.default", hardtanh, NULL},
-    {"aten.hardtanh_.default", hardtanh, NULL},
-    {"aten.layer_norm.default", layer_norm, NULL},
-    {"aten.le.Scalar", binary, "LessOrEqual"},
-    {"aten.le.Tensor", binary, "LessOrEqual"},
+    {"aten.isinf.default", unary_any, "IsInf"},
+    {"aten.isnan.default", unary_any, "IsNaN"},
+    {"aten.le.Scalar", comparison, "LessOrEqual"},
+    {"aten.le.Tensor", comparison, "LessOrEqual"},
     {"aten.leaky_relu.default", leaky_relu, NULL},
-    {"aten.leaky_relu_.default", leaky_relu, NULL},
+    {"aten.lerp.Scalar", lerp, NULL},
+    {"aten.lerp.Tensor", lerp, NULL},
+    {"aten.lift_fresh_copy.default", pass, NULL},
     {"aten.linear.default", linear, NULL},
     {"aten.log.default", unary, "Log"},
+    {"aten.log10.default", log_to_base, NULL},
+    {"aten.log1p.default", log_of_more, NULL},
+    {"aten.log2.default", log_to_base, NULL},
+    {"aten.log_sigmoid.default", log_sigmoid, NULL},
     {"aten.log_softmax.int", along, "LogSoftmax"},
-    {"aten.lt.Scalar", binary, "Less"},
-    {"aten.lt.Tensor", binary, "Less"},
+    {"aten.logical_and.default", logical, "And"},
+    {"aten.logical_not.default", logical, "Not"},
+    {"aten.logical_or.default", logical, "Or"},
+    {"aten.logical_xor.default", logical, "Xor"},
+    {"aten.lt.Scalar", comparison, "Less"},
+    {"aten.lt.Tensor", comparison, "Less"},
+    {"aten.masked_fill.Scalar", masked_fill, NULL},
+    {"aten.masked_fill.Tensor", masked_fill, NULL},
     {"aten.matmul.default", matrices, NULL},
-    {"aten.max_pool1d.default", pool, "MaxPool"},
-    {"aten.max_pool2d.default", pool, "MaxPool"},
+    {"aten.max.other", binary, "Max"},
     {"aten.maximum.default", binary, "Max"},
-    {"aten.mean.default", convert_reduction, "ReduceMean"},
-    {"aten.mean.dim", convert_reduction, "ReduceMean"},
+    {"aten.min.other", binary, "Min"},
     {"aten.minimum.default", binary, "Min"},
+    {"aten.mish.default", activation_mish, NULL},
     {"aten.mm.default", matrices, NULL},
     {"aten.mul.Scalar", binary, "Mul"},
     {"aten.mul.Tensor", binary, "Mul"},
+    {"aten.mv.default", matrices, NULL},
     {"aten.ne.Scalar", not_equal, "Equal"},
     {"aten.ne.Tensor", not_equal, "Equal"},
     {"aten.neg.default", unary, "Neg"},
-    {"aten.permute.default", permute, NULL},
+    {"aten.outer.default", outer, NULL},
+    {"aten.pow.Scalar", power, NULL},
     {"aten.pow.Tensor_Scalar", power, NULL},
     {"aten.pow.Tensor_Tensor", power, NULL},
+    {"aten.prelu.default", prelu, NULL},
     {"aten.reciprocal.default", unary, "Reciprocal"},
     {"aten.relu.default", unary, "Relu"},
     {"aten.relu6.default", relu6, NULL},
-    {"aten.relu_.default", unary, "Relu"},
-    {"aten.reshape.default", reshape, NULL},
+    {"aten.remainder.Scalar", remainder_of, NULL},
+    {"aten.remainder.Tensor", remainder_of, NULL},
     {"aten.round.default", unary, "Round"},
     {"aten.rsqrt.default", rsqrt, NULL},
     {"aten.rsub.Scalar", rsub, NULL},
     {"aten.scaled_dot_product_attention.default", attention, NULL},
-    {"aten.select.int", select_one, NULL},
+    {"aten.selu.default", selu, NULL},
     {"aten.sigmoid.default", unary, "Sigmoid"},
+    {"aten.sign.default", unary, "Sign"},
     {"aten.silu.default", silu, NULL},
-    {"aten.silu_.default", silu, NULL},
     {"aten.sin.default", unary, "Sin"},
-    {"aten.slice.Tensor", slice, NULL},
+    {"aten.sinh.default", unary, "Sinh"},
     {"aten.softmax.int", along, "Softmax"},
-    {"aten.split.Tensor", convert_split, NULL},
+    {"aten.softplus.default", softplus, NULL},
+    {"aten.softsign.default", unary, "Softsign"},
     {"aten.sqrt.default", unary, "Sqrt"},
-    {"aten.squeeze.dim", with_axes, "Squeeze"},
-    {"aten.squeeze.dims", with_axes, "Squeeze"},
-    {"aten.stack.default", concatenate, "Stack"},
+    {"aten.square.default", square, NULL},
+    {"aten.square_.default", square, NULL},
     {"aten.sub.Scalar", binary, "Sub"},
     {"aten.sub.Tensor", binary, "Sub"},
-    {"aten.sum.dim_IntList", convert_reduction, "ReduceSum"},
-    {"aten.sym_size.int", convert_size, NULL},
-    {"aten.t.default", turn, NULL},
+    {"aten.tan.default", unary, "Tan"},
     {"aten.tanh.default", unary, "Tanh"},
-    {"aten.transpose.int", transpose, NULL},
-    {"aten.unflatten.int", unflatten, NULL},
-    {"aten.unsqueeze.default", with_axes, "Unsqueeze"},
-    {"aten.view.default", reshape, NULL},
+    {"aten.tensordot.default", tensordot, NULL},
+    {"aten.to.device", cast, NULL},
+    {"aten.to.dtype", cast, NULL},
+    {"aten.to.dtype_layout", cast, NULL},
+    {"aten.to.other", cast, NULL},
+    {"aten.type_as.default", cast, NULL},
+    {"aten.where.Scalar", where, NULL},
+    {"aten.where.ScalarOther", where, NULL},
+    {"aten.where.ScalarSelf", where, NULL},
     {"aten.where.self", where, NULL},
+    {0},
 };
-
-const td__aten_operator *td__aten_find(const char *target) {
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        if (!strcmp(operators[i].target, target)) {
-            return &operators[i];
-        }
-    }
-    return NULL;
-}
