@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from . import _loop_head, _loop_origin, _observe
 from ._fingerprint import local, sample
-from ._loop_parameters import FIRST_UPDATES
+from ._loop_parameters import FIRST_UPDATES, is_new
 
 _LABELLED_UPDATES = 256  # in which the classes of batches are counted
 _CLASSES = 1024
@@ -93,6 +93,7 @@ class Setup:
         if loop.updates < _LABELLED_UPDATES:
             if loop.updates < 2:
                 self.see_head(losses)
+                self.see_matrices(losses)
             self.see_data(batch, _observe.target_of(losses))
 
     def names(self) -> dict[int, str]:
@@ -103,6 +104,16 @@ class Setup:
         found = _loop_head.describe(losses, self.names())
         if found is not None:
             self.loop.facts["head"] = {key: value for key, value in found.items() if value is not None}
+
+    def see_matrices(self, losses: Any) -> None:
+        """Weights of the model's own, without a layer of PyTorch around them, before the first update."""
+        facts, names = self.loop.facts, self.names()
+        if self.loop.updates or "start" in facts:
+            return
+        layers = {id(weight) for _, weight in _weights_of_layers(self.loop.model)}
+        own = [(names[id(p)], p) for p in _loop_head.raw_matrices(losses) if id(p) in names and id(p) not in layers and p.numel() >= 64]
+        if found := _odd_matrices(own):
+            facts["start"] = found
 
     def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
         loop = self.loop
@@ -301,6 +312,22 @@ def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
             "layers": len(weights)} if equal or wide else None
 
 
+def _odd_matrices(weights: list[tuple[str, torch.Tensor]]) -> dict[str, Any] | None:
+    """The same of matrices of which it is not known which axis the inputs have: the smaller one is taken."""
+    equal, wide, value, ratio = [], [], 0.0, 0.0
+    for name, weight in weights:
+        some = sample(weight)
+        deviation = float(some.double().std())
+        if name != weights[0][0] and float(weight.detach().min()) == float(weight.detach().max()) != 0:
+            equal.append(name)
+            value = float(some[0])
+        elif deviation > 0 and (times := deviation * math.sqrt(min(weight.shape) / 2)) > 4:
+            wide.append(name)
+            ratio = max(ratio, times)
+    return {"names": (equal or wide)[:16], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
+            "layers": len(weights)} if equal or wide else None
+
+
 def _large_biases(model: torch.nn.Module) -> dict[str, Any] | None:
     """Of hidden layers: they push units out of where they work, whatever comes in."""
     found = {}
@@ -322,17 +349,9 @@ def _strong_dropout(model: torch.nn.Module) -> dict[str, Any] | None:
 
 
 def _frozen_layers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Layers that are not trained and have the values that PyTorch draws for a new layer: nobody has trained them.
-    A new layer's weights are uniform within 1 / sqrt(inputs)."""
-    found = []
-    for name, weight in _weights_of_layers(model):
-        if weight.requires_grad or weight.numel() < 64:
-            continue
-        values, bound = weight.detach().double(), 1 / math.sqrt(_fan_in(weight))
-        deviation = float(values.std()) * math.sqrt(3) / bound
-        if float(values.abs().max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15:
-            found.append((name, weight, sample(weight).clone()))
-    return found
+    """Layers that are not trained and that nobody has trained before."""
+    return [(name, weight, sample(weight).clone()) for name, weight in _weights_of_layers(model)
+            if not weight.requires_grad and weight.numel() >= 64 and is_new(weight)]
 
 
 # ---- data ------------------------------------------------------------------------------------------
