@@ -237,7 +237,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         start = _first_layer(roots[0])
     if len(found) < 2:
         facts["compared"] = _compared(found[0] if found else roots[0])
-    layer = start if start is not None and kind_of(start) in _LINEAR else _first_layer(start)
+    is_layer = start is not None and kind_of(start) in _LINEAR and _weight(start) is not None
+    layer = start if is_layer else _first_layer(start)
     facts["layer"] = _name(_weight(layer), names) if layer is not None else None
     if facts["layer"] is None:
         return None

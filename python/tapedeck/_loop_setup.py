@@ -38,6 +38,7 @@ class Setup:
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.batch: torch.Tensor | None = None
+        self.arguments: tuple[Any, Any] = ((), {})  # of the last call
         self.passes = 0  # forward passes since the last backward pass
         self.hidden = _hidden_parameters(loop.model)
         self.frozen = _frozen_layers(loop.model)
@@ -49,10 +50,12 @@ class Setup:
         self.purity, self.batches = 0.0, 0
         self.is_pure_sequence = True  # one batch with classes for each update
         self.is_finite = True
+        self.bad_at_start = set(_nonfinite_weights(loop.model))
         self.write_start()
 
     def stop(self) -> None:
         self.batch = self.watched = self.left = None
+        self.arguments = ((), {})
         self.before = []
 
     @property
@@ -72,7 +75,7 @@ class Setup:
     # ---- passes -----------------------------------------------------------------------------------
 
     def see_batch(self, batch: torch.Tensor, arguments: Any) -> None:
-        self.batch = batch.detach()
+        self.batch, self.arguments = batch.detach(), arguments
         self.passes += 1
         if self.loop.is_close and (count := _count_tensors(arguments)) > 1:
             self.loop.facts["inputs"] = {"count": count}
@@ -150,21 +153,23 @@ class Setup:
         loop, target = self.loop, _observe.target_of(losses)
         fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
         loop.facts["nonfinite"] = fact
-        weights = [name for name, p in loop.model.named_parameters()
-                   if not is_lazy(p) and not bool(torch.isfinite(local(p.detach())).all())]
+        weights = _nonfinite_weights(loop.model)
         if (row := _nonfinite_row(batch)) is not None:
             fact |= {"what": "input", "row": row}
         elif target is not None and (row := _nonfinite_row(target)) is not None:
             fact |= {"what": "label", "row": row}
         elif weights:
             trained = sum(p.requires_grad for p in loop.model.parameters())
-            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "of": trained, "updates": loop.updates}
+            updates = 0 if self.bad_at_start >= set(weights) else loop.updates
+            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "of": trained, "updates": updates}
         else:
             fact |= {"what": "pass", "updates": loop.updates}
         loop.write()  # the rest may fail
         if fact["what"] == "pass":
-            fact |= _loop_origin.of_pass(losses, self.names(), len(batch))
-        elif fact["what"] == "weights" and loop.updates > 0:
+            fact |= _loop_origin.of_pass(losses, self.names(), len(batch), _is_usual(batch))
+            if _loop_origin.is_opaque(fact):
+                fact |= _loop_origin.of_modules(loop.model, *self.arguments, len(batch))
+        elif fact["what"] == "weights" and fact["updates"] > 0:
             fact |= _loop_origin.of_update(losses, self.names(), weights)
         loop.write()
 
@@ -200,6 +205,7 @@ class Setup:
 
     def after_update(self) -> None:
         loop = self.loop
+        self.arguments = ((), {})
         ratios = []
         for p, before in self.before:
             size = float(before.norm())
@@ -373,6 +379,15 @@ def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
     count = fact.get("batches", 0)
     fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
     fact["batches"] = count + 1
+
+
+def _nonfinite_weights(model: torch.nn.Module) -> list[str]:
+    return [name for name, p in model.named_parameters()
+            if not is_lazy(p) and p.device.type != "meta" and not bool(torch.isfinite(local(p.detach())).all())]
+
+
+def _is_usual(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or float(tensor.detach().abs().max()) < 1e4
 
 
 def _nonfinite_row(tensor: torch.Tensor) -> int | None:
