@@ -16,6 +16,7 @@ _LOSSES = {"categorical_crossentropy": "categorical_crossentropy", "sparse_categ
            "binary_crossentropy": "binary_cross_entropy", "mean_squared_error": "mse_loss", "huber": "huber_loss",
            "mean_absolute_error": "l1_loss"}
 _OF_LOGITS = {"categorical_crossentropy": "cross_entropy", "binary_cross_entropy": "binary_cross_entropy_with_logits"}
+_TWICE = (("cross_entropy", "softmax"), ("binary_cross_entropy_with_logits", "sigmoid"))
 _LINEAR_STEPS = ("Flatten", "Dropout", "Reshape", "BatchNormalization", "LayerNormalization", "AveragePooling2D", "AveragePooling1D",
                  "GlobalAveragePooling2D", "GlobalAveragePooling1D", "ZeroPadding2D", "Permute", "SpatialDropout2D", "Rescaling",
                  "InputLayer")
@@ -48,15 +49,16 @@ def options_of(optimizer: Any) -> dict[str, Any]:
 # ---- layers in order -----------------------------------------------------------------------------------
 
 
-def chain_of(model: Any) -> list[Any]:
-    """Layers from the last one back, as far as each has one input. A model whose layers are called by its own code has no chain."""
+def chain_of(model: Any, output: int | None = None) -> list[Any]:
+    """Layers from the last one back, as far as each has one input. A model whose layers are called by its own code has no chain.
+    `output` is the one of several."""
     if isinstance(model, keras.Sequential):
         return [layer for part in reversed(model.layers)
                 for layer in (chain_of(part) if isinstance(part, keras.Model) else [part])]
     outputs = getattr(model, "outputs", None)
-    if not outputs or len(outputs) != 1 or not hasattr(outputs[0], "_keras_history"):
+    if not outputs or (len(outputs) != 1 and output is None) or not hasattr(outputs[output or 0], "_keras_history"):
         return []
-    layers, tensor = [], outputs[0]
+    layers, tensor = [], outputs[output or 0]
     while tensor is not None and len(layers) < 256:
         layer, index = tensor._keras_history.operation, tensor._keras_history.node_index
         if isinstance(layer, keras.Model):
@@ -136,9 +138,8 @@ def broadcast(model: Any, targets: Any) -> dict[str, Any] | None:
     return {"output": [_TRIED, *shape[1:]], "compared": [_TRIED, _TRIED]}
 
 
-def _loss_of(model: Any) -> dict[str, Any] | None:
-    """Kind, reduction and weight of the only loss; None: there are several, or it is none of those that are known."""
-    loss = loss_function(model)
+def _loss_of(model: Any, loss: Any) -> dict[str, Any] | None:
+    """Kind, reduction and weight of a loss; None: it is none of those that are known."""
     function = getattr(loss, "fn", loss)
     options = getattr(loss, "_fn_kwargs", {})
     name = _LOSSES.get(getattr(function, "__name__", ""))
@@ -160,8 +161,21 @@ def _divisor(model: Any) -> float:
 
 
 def describe(model: Any) -> dict[str, Any] | None:
-    """The facts of the head; None when the way from the last layer to the loss is not known."""
-    facts, layers = _loss_of(model), chain_of(model)
+    """The facts of the head, of several the one that contradicts itself; None when the way from the last layer to the loss is not known."""
+    losses, names = model.loss, getattr(model, "output_names", None)
+    if isinstance(losses, dict) and isinstance(names, list):
+        losses = [losses.get(name) for name in names]
+    if not isinstance(losses, list) or len(losses) != len(getattr(model, "outputs", None) or ()) or len(losses) < 2:
+        return _describe(model, loss_function(model), chain_of(model))
+    for place, loss in enumerate(losses):
+        facts = _describe(model, keras.losses.get(loss) if isinstance(loss, str) else loss, chain_of(model, place))
+        if facts and (facts["loss"], facts["activation"]) in _TWICE:
+            return facts | {"losses": len(losses)}
+    return None
+
+
+def _describe(model: Any, loss: Any, layers: list[Any]) -> dict[str, Any] | None:
+    facts = _loss_of(model, loss)
     if facts is None or not layers:
         return None
     layers = [layer for layer in layers if type(layer).__name__ not in ("InputLayer", "Reshape", "Flatten", "Dropout")]

@@ -26,6 +26,7 @@ _WEIGHTS = 8
 _SAMPLE = 1 << 14  # numbers of a weight
 _CHUNK = 1 << 22  # numbers of an array that are looked at together
 _MOST_ROWS = 1 << 16  # of which copies are looked for
+_BATCHES = 256  # of a PyDataset that are made once more where a loss is not finite
 _ROWS_AT_END = 512  # that are predicted when training is over
 
 
@@ -45,6 +46,7 @@ class KerasLoop:
         self.losses: list[float] = []
         self.losses_due = 1  # how many of them are looked at next
         self.data: FitData | None = None
+        self.batches: Any = None  # a PyDataset, where fit was given one
         self.starts_finite = False  # all weights, before the first step
         self.weights: list[_keras_origin.Weights] = []  # at the start, and of some updates ago
         for name in ("before_batch", "after_batch", "end_epoch", "finish"):
@@ -91,7 +93,7 @@ class KerasLoop:
                 facts["dropping"] = dropping
             if frozen := _keras_head.untrained_frozen(model):
                 facts["frozen"] = frozen
-        self.data = FitData.find(model)
+        self.data, self.batches = FitData.find(model), _batches_of(model)
         if self.data is not None:
             facts |= self.data.facts(_keras_head.reads_indices(model))
             if is_plain and self.data.y is not None and (shapes := _keras_head.broadcast(model, self.data.y)):
@@ -187,7 +189,9 @@ class KerasLoop:
             fact |= {"what": "pass" if started else "weights", "updates": updates}
             fact |= {} if started else _keras_head.nonfinite_weights(self.model, self.value_of)
             self.write()  # the rest may fail
-            for weights in self.weights:
+            if bad := _bad_batch(self.batches):
+                self.facts["nonfinite"] = {"since": fact["since"], "loss": loss} | bad
+            for weights in self.weights if self.data is not None and not self.data.is_nested else ():
                 found = _keras_origin.find(self.model, weights, self.data.x, self.data.y, _keras_head.loss_function(self.model))
                 if found:
                     self.facts["nonfinite"] = {"since": fact["since"], "loss": loss, "what": "pass", "updates": 0, "of": "data"} | found
@@ -200,7 +204,7 @@ class KerasLoop:
     def finish(self) -> None:
         if self.losses:
             self.write_losses()
-        if self.data is not None and "head" in self.facts and "nonfinite" not in self.facts:
+        if self.data is not None and not self.data.is_nested and "head" in self.facts and "nonfinite" not in self.facts:
             self.facts |= self.data.predictions(self.model)
         self.write()
 
@@ -210,7 +214,10 @@ class FitData:
 
     def __init__(self, adapter: Any, validation: tuple[Any, Any] | None) -> None:
         inputs = adapter._inputs
-        self.x, self.y = inputs[0], inputs[1] if len(inputs) > 1 else None
+        self.arrays = [("input", array) for array in keras.tree.flatten(inputs[0])]
+        self.arrays += [("label", array) for array in keras.tree.flatten(inputs[1])] if len(inputs) > 1 else []
+        self.is_nested = not all(map(_is_array, inputs[:2]))
+        self.x, self.y = _columns_of(inputs[0]), inputs[1] if len(inputs) > 1 and _is_array(inputs[1]) else None
         self.shuffles, self.batch = bool(adapter._shuffle), int(adapter._batch_size)
         self.validation = validation
         self.nonfinite: tuple[str, int] | None = None
@@ -229,7 +236,7 @@ class FitData:
         if not all(hasattr(adapter, name) for name in ("_inputs", "_shuffle", "_batch_size")):
             return None
         inputs = adapter._inputs
-        if not isinstance(inputs, (tuple, list)) or not _is_array(inputs[0]) or (len(inputs) > 1 and not _is_array(inputs[1])):
+        if not isinstance(inputs, (tuple, list)) or not all(map(_is_array, keras.tree.flatten(inputs[:2]))):
             return None
         x, y = frame.f_locals.get("val_x"), frame.f_locals.get("val_y")
         return cls(adapter, (x, y) if _is_array(x) and _is_array(y) else None)
@@ -237,10 +244,12 @@ class FitData:
     def facts(self, reads_indices: bool) -> dict[str, Any]:
         """Whole numbers that name words or the like have no size, and no neighbours."""
         found: dict[str, Any] = {}
-        if (row := _first_nonfinite(self.x)) is not None:
-            self.nonfinite = "input", row
-        elif self.y is not None and (row := _first_nonfinite(self.y)) is not None:
-            self.nonfinite = "label", row
+        for what, array in self.arrays:
+            if self.nonfinite is None and (row := _first_nonfinite(array)) is not None:
+                self.nonfinite = what, row
+        if self.x is None:
+            return found
+        reads_indices = reads_indices and not self.is_nested  # of several inputs, numbers that name something are left out
         if not reads_indices and (scale := _range(self.x)) is not None:
             found["input"] = scale
         if self.y is None:
@@ -252,7 +261,7 @@ class FitData:
             found["classes"] = sorted_
         if not reads_indices:
             found |= self.dependence() if classes is None else self.neighbours(classes)
-        if self.validation is not None and _loop_data.is_told_apart(_array(self.x, 1)) and (copies := self.copies()):
+        if self.validation is not None and not self.is_nested and _loop_data.is_told_apart(_array(self.x, 1)) and (copies := self.copies()):
             found["copies"] = copies
         return found
 
@@ -314,6 +323,37 @@ class FitData:
             if facts := counted.facts():
                 found[key] = facts
         return found
+
+
+def _columns_of(inputs: Any) -> Any:
+    """An array; of several, those with numbers that are not whole, beside each other. None: there are none, or they are large."""
+    if _is_array(inputs):
+        return inputs
+    parts = [a for a in keras.tree.flatten(inputs) if numpy.asarray(a[:1]).dtype.kind == "f" and math.prod(a.shape) < _CHUNK]
+    return numpy.concatenate([numpy.asarray(a).reshape(len(a), -1) for a in parts], 1) if parts else None
+
+
+def _batches_of(model: Any) -> Any:
+    """The `PyDataset` that ``fit`` of this model was given."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model):
+        frame = frame.f_back
+    adapter = getattr(frame.f_locals.get("epoch_iterator"), "data_adapter", None) if frame is not None else None
+    return getattr(adapter, "py_dataset", None)
+
+
+def _bad_batch(batches: Any) -> dict[str, Any]:
+    """The first row of a batch that is not finite, when the batches are made once more."""
+    if batches is None:
+        return {}
+    with _keras_apart.untouched():
+        for i in range(min(_BATCHES, batches.num_batches or 0)):
+            batch = batches[i]
+            for what, part in zip(("input", "label"), batch if isinstance(batch, (tuple, list)) else (batch,)):
+                for array in filter(_is_array, keras.tree.flatten(part)):
+                    if (row := _first_nonfinite(array)) is not None:
+                        return {"what": what, "row": row}
+    return {}
 
 
 def _norm(values: numpy.ndarray) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from . import _fingerprint, _observe
+from . import _fingerprint, _loop_data, _observe
 
 _PENDING = 16  # batches of one update whose fingerprints are taken
 _COLUMNS = 256  # elements of an example that it is recognised by
@@ -144,6 +144,8 @@ class Labels:
         batch, passes = self.batch, self.passes
         self.batch, self.passes = None, 0
         if batch is None or passes != 1 or "inputs" in self.loop.facts:  # it is not known which one a target belongs to
+            return
+        if not batch.is_floating_point() and not _loop_data.is_told_apart(batch):  # users and items: negative examples are drawn of them
             return
         target = _observe.target_of(losses)
         if not (batch.is_cpu and target is not None and target.is_cpu and target.dim() > 0

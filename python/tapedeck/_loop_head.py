@@ -13,6 +13,7 @@ import torch
 
 _GRAPH_NODES = 64  # between a loss and its loss function
 _CHAIN_NODES = 256  # of the way from the loss to the input
+_MATRIX_NODES = 4096  # of a graph in which matrices are looked for
 _LOSSES = {"NllLossBackward": "nll_loss", "NllLoss2DBackward": "nll_loss", "MseLossBackward": "mse_loss",
            "SmoothL1LossBackward": "smooth_l1_loss", "HuberLossBackward": "huber_loss",
            "BinaryCrossEntropyBackward": "binary_cross_entropy",
@@ -25,6 +26,16 @@ _VIEWS = {"ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "TBackwa
           "ToCopyBackward"}
 _LINEAR_STEPS = _VIEWS | {"NativeDropoutBackward", "NativeBatchNormBackward", "CudnnBatchNormBackward", "AvgPool2DBackward",
                           "MeanBackward"}
+# Of several inputs, too: a graph of nothing but these and of linear layers is one linear map.
+_MAPS = _LINEAR_STEPS | {"AddBackward", "SubBackward", "RsubBackward", "NegBackward", "CatBackward", "StackBackward", "SumBackward",
+                         "ExpandBackward", "SplitBackward", "UnbindBackward", "ConstantPadNdBackward", "ReflectionPad2DBackward",
+                         "PixelShuffleBackward", "AdaptiveAvgPool2DBackward", "UpsampleNearest1DBackward", "UpsampleNearest2DBackward",
+                         "UpsampleBilinear2DBackward"}
+# Between a loss and a comparison of outputs with targets: sums, and functions of each number.
+_ELEMENTWISE = {"MeanBackward", "SumBackward", "PowBackward", "AbsBackward", "DivBackward", "MulBackward", "NegBackward", "AddBackward",
+                "SubBackward", "RsubBackward", "ClampBackward", "ClampMinBackward", "ReluBackward", "MaximumBackward", "MinimumBackward",
+                "Log1PBackward", "ExpBackward", "SoftplusBackward", "WhereBackward", "SqrtBackward", "LogSigmoidBackward", "LogCoshBackward"}
+_SCALED = {"MulBackward", "DivBackward", "MaximumBackward", "MinimumBackward"}  # they keep the number that is not the output
 
 
 def kind_of(node: Any) -> str:
@@ -116,40 +127,77 @@ def _skip(node: Any) -> Any:
     return _follow(bare, _VIEWS) if bare is not None else node
 
 
+def _widths(node: Any) -> tuple[int, int] | None:
+    """What a linear layer puts out and takes: units, or channels. None: no layer's weight is multiplied."""
+    weight = _weight(node)
+    if weight is None or weight.dim() < 2:
+        return None
+    if kind_of(node) != "ConvolutionBackward":
+        return weight.shape[0], weight[0].numel()
+    groups = getattr(node, "_saved_groups", 1)
+    out, taken = weight.shape[0], weight.shape[1] * groups
+    return (weight.shape[1] * groups, out) if getattr(node, "_saved_transposed", False) else (out, taken)
+
+
 def _linear_part(node: Any) -> dict[str, Any]:
-    """How many layers lie before `node` without anything but linear steps between them, and whether that is all there is."""
-    widths: list[tuple[int, int]] = []
-    for _ in range(_CHAIN_NODES):
-        node = _skip(_follow(node, _LINEAR_STEPS)) if node is not None else None
-        if node is not None and kind_of(node) in _LINEAR_STEPS:
-            continue
-        if node is None or kind_of(node) not in _LINEAR:
-            break
-        weight = _weight(node)
-        if weight is not None and weight.dim() > 1:
-            widths.append((weight.shape[0], weight[0].numel()))
-        node = _before(node)
-    narrow = any(inner[0] < min(inner[1], outer[0]) for outer, inner in zip(widths, widths[1:]))
-    return {"linear_layers": len(widths), "is_linear": node is None and len(widths) > 0, "is_narrow": narrow}
+    """Whether `node` is a linear map of the input: how many layers follow one another, and whether one is a bottleneck of those before and
+    after it. Without the node, of what is not linear, {}."""
+    above: dict[Any, tuple[int, int | None]] = {node: (0, None)}  # layers above a node, and what the next of them puts out
+    nodes, narrow, longest = deque([node]), False, 0
+    visits = 0
+    while nodes:
+        node = nodes.popleft()
+        visits += 1
+        kind, (depth, outer) = kind_of(node), above[node]
+        is_layer = kind in _LINEAR and _widths(node) is not None
+        scales = kind in ("MulBackward", "DivBackward", "MmBackward") and sum(each is not None for each in _inputs(node)) == 1
+        if visits > _CHAIN_NODES or not (is_layer or scales or kind in _MAPS):
+            return {"linear_layers": longest, "is_linear": False, "is_narrow": narrow}
+        following = _inputs(node)
+        if is_layer:
+            width, taken = _widths(node)
+            narrow = narrow or (outer is not None and width < min(taken, outer))
+            depth, outer = depth + 1, width
+            longest = max(longest, depth)
+            following = [_before(node)]
+        for each in following:
+            if each is not None and not hasattr(each, "variable") and above.get(each, (-1, None))[0] < depth:
+                above[each] = depth, outer
+                nodes.append(each)
+    return {"linear_layers": longest, "is_linear": longest > 0, "is_narrow": narrow}
 
 
-def _compared(node: Any) -> dict[str, Any] | None:
+def _compared(root: Any) -> dict[str, Any] | None:
     """Outputs of one number per example that were compared with every target of the batch: (N, 1) against (N,)."""
-    inside = node
-    while inside is not None and kind_of(inside) in ("MeanBackward", "SumBackward", "PowBackward", "AbsBackward", "DivBackward"):
-        inside = inside.next_functions[0][0]
-    if inside is None or kind_of(inside) not in (*_LOSSES, "SubBackward", "RsubBackward"):
-        return None
-    graphs = [each for each in _inputs(inside) if each is not None]
-    if len(graphs) != 1:  # both sides are computed: pairs may be intended
-        return None
-    output = graphs[0]
-    wide = _shape(output) if kind_of(output) == "ExpandBackward" else _shape(inside)
+    nodes, known = deque([root]), {root}
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            break
+        node = nodes.popleft()
+        kind = kind_of(node)
+        graphs = [each for each in _inputs(node) if each is not None]
+        if (kind in _LOSSES or kind in _ELEMENTWISE) and len(graphs) == 1 and (found := _is_spread(node, graphs[0])):
+            return found  # where both sides are computed, pairs may be intended
+        shape = _shape(node)
+        if kind not in _ELEMENTWISE or len(shape) > 2 or len(set(shape)) > 1:
+            continue
+        known.update(graphs)
+        nodes.extend(graphs)
+    return None
+
+
+def _is_spread(node: Any, output: Any) -> dict[str, Any] | None:
+    """Whether a function of a column and of numbers that are not computed is a square."""
+    wide = _shape(output) if kind_of(output) == "ExpandBackward" else _shape(node)
     output = output.next_functions[0][0] if kind_of(output) == "ExpandBackward" else output
     shape = _shape(output)
     count = max(shape, default=0)
-    is_column = sorted(shape) in ([count], [1, count])
-    return {"output": list(shape), "compared": list(wide)} if count > 1 and is_column and wide == (count, count) else None
+    if count < 2 or sorted(shape) not in ([count], [1, count]) or wide != (count, count):
+        return None
+    kept = getattr(node, "_saved_other", None) if kind_of(node) in _SCALED else None
+    if kept is not None and kept.numel() == count * count:  # a mask of pairs
+        return None
+    return {"output": list(shape), "compared": list(wide)}
 
 
 def _name(parameter: torch.Tensor | None, names: dict[int, str]) -> str | None:
@@ -165,6 +213,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
     found = _find_losses(roots)
     facts: dict[str, Any] = {"losses": len(found), "divisor": _scalar_divisor(roots[0])}
     start = roots[0]
+    if len(found) > 1 and (wrong := next((node for node in found if _is_squashed_twice(node)), None)) is not None:
+        found = [wrong]
     if len(found) == 1:
         node = found[0]
         facts["loss"] = _LOSSES[kind_of(node)]
@@ -174,6 +224,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         if facts["loss"] == "nll_loss" and start is not None and kind_of(start) == "LogSoftmaxBackward":
             facts["loss"] = "cross_entropy"
             facts["axis"], facts["rank"] = _axis(start), len(_shape(start))
+            if facts["reduction"] == "mean" and not facts["weighted"] and _follow(roots[0], _VIEWS) is node:
+                facts["columns"] = _shape(start)[facts["axis"]] if _shape(start) else None
             start = _skip(start.next_functions[0][0])
         facts["activation"] = _ACTIVATIONS.get(kind_of(start), "linear" if kind_of(start) in _LINEAR else "other") \
             if start is not None else "other"
@@ -182,16 +234,43 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         if facts["activation"] not in ("linear", "other"):
             start = _skip(start.next_functions[0][0])
     elif not found:
-        facts["compared"] = _compared(roots[0])
         start = _first_layer(roots[0])
-    if len(found) == 1:
-        facts["compared"] = _compared(found[0])
-    layer = start if start is not None and kind_of(start) in _LINEAR else _first_layer(start)
+    if len(found) < 2:
+        facts["compared"] = _compared(found[0] if found else roots[0])
+    is_layer = start is not None and kind_of(start) in _LINEAR and _weight(start) is not None
+    layer = start if is_layer else _first_layer(start)
     facts["layer"] = _name(_weight(layer), names) if layer is not None else None
     if facts["layer"] is None:
         return None
     facts |= _linear_part(layer)
     return facts
+
+
+def _is_squashed_twice(node: Any) -> bool:
+    """A cross-entropy that applies softmax or sigmoid to what has been through one."""
+    start = _skip(node.next_functions[0][0])
+    if kind_of(node) not in ("BinaryCrossEntropyWithLogitsBackward", "NllLossBackward") or start is None:
+        return False
+    if kind_of(node) == "NllLossBackward":
+        if kind_of(start) != "LogSoftmaxBackward":
+            return False
+        start = _skip(start.next_functions[0][0])
+    return start is not None and kind_of(start) in ("SoftmaxBackward", "SigmoidBackward")
+
+
+def raw_matrices(losses: Any) -> list[torch.Tensor]:
+    """Parameters that something is multiplied by, in the order from the loss back."""
+    nodes, found = deque(_roots(losses)), []
+    known = set(nodes)
+    while nodes and len(known) < _MATRIX_NODES:
+        node = nodes.popleft()
+        if kind_of(node) in _LINEAR and (weight := _weight(node)) is not None and weight.dim() == 2 \
+                and not any(weight is each for each in found):
+            found.append(weight)
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        known.update(following)
+        nodes.extend(following)
+    return found
 
 
 def _first_layer(node: Any) -> Any:

@@ -5,12 +5,13 @@ Nothing is computed again but single elementwise functions of values that a node
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 import torch
 
-from ._loop_head import _LINEAR, _VIEWS, _first_layer, _name, _roots, _weight, kind_of
+from ._loop_head import _LINEAR, _VIEWS, _first_layer, _follow, _name, _roots, _weight, kind_of
 
 _NODES = 1 << 14
 # What a node keeps, and which of its inputs that is. Those that keep their result say so.
@@ -62,9 +63,20 @@ def _computed(node: Any) -> torch.Tensor | None:
         return None if first is None else _AGAIN[kind](first)
     if kind == "PowBackward" and first is not None and isinstance(node._saved_exponent, (int, float)):
         return first ** node._saved_exponent
+    if kind == "AddmmBackward":
+        return _linear(node)
     if kind == "DivBackward" and (other := _kept(node, "other")) is not None:
         return (torch.ones_like(other) if first is None else first) / other
     return None
+
+
+def _linear(node: Any) -> torch.Tensor | None:
+    """What a layer put out; None: of other sizes, or changed since."""
+    first, second = _kept(node, "mat1"), _kept(node, "mat2")
+    bias = node.next_functions[0][0]
+    if first is None or second is None or not hasattr(bias, "variable"):
+        return None
+    return torch.addmm(bias.variable.detach().to(first.dtype), first, second)
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
@@ -81,6 +93,9 @@ class _Graph:
         for node in self.order:
             self.read(node)
         self.bad = {node: not _is_finite(value) for node, value in self.values.items()}
+        for node in self.order:
+            if node not in self.bad and kind_of(node) in _VIEWS and node.next_functions[0][0] in self.bad:
+                self.bad[node] = self.bad[node.next_functions[0][0]]
         self.bad[root] = True
         self.suspects = self.find_suspects(root)
 
@@ -115,13 +130,30 @@ class _Graph:
     def first(self) -> tuple[Any, torch.Tensor | None]:
         """The node that made it, and the first value that shows it: what comes before is finite, as far as it is known."""
         shown = node = next((node for node in self.order if node in self.suspects and (node in self.given or self.bad.get(node))), None)
-        while node is not None and node not in self.given and kind_of(node) in _PASSES:
+        while node is not None and node not in self.given and kind_of(node) in _PASSES and not self.is_masked(node):
             following = next((each for each, _ in node.next_functions
                               if each in self.suspects and not hasattr(each, "variable")), None)
             if following is None:
                 break
             node = following
         return node, self.given.get(shown, self.values.get(shown))
+
+    def is_masked(self, node: Any) -> bool:
+        """A softmax over nothing: all scores of a row are minus infinity, by a mask that is not computed."""
+        if kind_of(node) not in ("SoftmaxBackward", "LogSoftmaxBackward") or (value := self.values.get(node)) is None:
+            return False
+        before = _follow(node.next_functions[0][0], _VIEWS)
+        kind = kind_of(before) if before is not None else ""
+        adds = kind in ("AddBackward", "BaddbmmBackward") and any(each is None for each, _ in before.next_functions)
+        scores = [_kept(before, name) for name in ("batch1", "batch2")]
+        is_whole = bool(torch.isnan(value).all(-1).eq(torch.isnan(value).any(-1)).all())
+        return is_whole and (kind == "MaskedFillBackward" or adds) and all(each is None or _is_finite(each) for each in scores)
+
+    def is_compared(self, node: Any) -> bool:
+        """The difference of what the model puts out, which is finite, and of numbers that are not computed: those are not finite."""
+        inputs = [each for each, _ in node.next_functions if each is not None]
+        return kind_of(node) in ("SubBackward", "RsubBackward", "AddBackward") and len(inputs) == 1 and self.bad.get(node, False) \
+            and self.bad.get(_follow(inputs[0], _VIEWS), True) is False
 
     def is_read_by_a_layer(self, node: Any, names: dict[int, str]) -> bool:
         after = {node}
@@ -134,8 +166,8 @@ class _Graph:
 
 
 def _row(tensor: torch.Tensor | None, rows: int) -> int | None:
-    if tensor is None or tensor.dim() == 0 or tensor.shape[0] != rows:
-        return None
+    if tensor is None or tensor.dim() == 0 or tensor.shape[0] % rows or tensor.shape[0] == 0:
+        return None  # heads of attention, or places, may be rows of their own: those of an example follow one another
     bad = (~torch.isfinite(tensor)).reshape(rows, -1).any(1).nonzero().flatten()
     return int(bad[0]) if len(bad) else None
 
@@ -155,23 +187,62 @@ def _argument(node: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def of_pass(losses: Any, names: dict[int, str], rows: int) -> dict[str, Any]:
-    """The operation, the layer that it follows (or that it is), and the row; {} when the graph does not show it."""
+def _is_of_nothing(node: Any) -> bool:
+    """A mean over labels that are all ignored."""
+    total = _kept(node, "total_weight") if kind_of(node).startswith("NllLoss") else None
+    return total is not None and float(total) == 0
+
+
+def of_pass(losses: Any, names: dict[int, str], rows: int, usual: bool = False) -> dict[str, Any]:
+    """The operation, the layer that it follows (or that it is), and the row; {} when the graph does not show it. `usual`: the model's
+    input has numbers of usual size, so that NaN of them without infinity comes from 0 / 0."""
     roots = _roots(losses)
     graph = _Graph(roots[0]) if len(roots) == 1 else None
     node, value = graph.first() if graph else (None, None)
     if graph is None or node is None:
         return {}
     kind = kind_of(node)
+    if graph.is_compared(node) and not graph.is_read_by_a_layer(node, names):
+        found = {"what": "label", "row": _row(value, rows)}
+        return {key: value for key, value in found.items() if value is not None}
     layer = node if kind in _LINEAR else _first_layer(node)
     own = kind in _LINEAR and _name(_weight(node), names) is not None
-    found: dict[str, Any] = {"operation": kind.removesuffix("Backward").lower(), "is_layer": own and node not in graph.given, "divides": kind in _DIVISIONS,
+    found: dict[str, Any] = {"operation": kind.removesuffix("Backward").lower(), "is_layer": own and node not in graph.given, "divides": kind in _DIVISIONS or graph.is_masked(node) or _is_of_nothing(node),
                              "layer": _name(_weight(layer), names) if layer is not None else None}
     if node in graph.given and kind in _LINEAR:
-        found |= {"is_given": True, "column": _column(graph.given[node])}
+        given = graph.given[node]
+        found |= {"is_given": True, "column": _column(given), "divides": usual and not bool(torch.isinf(given).any())}
     found["is_loss"] = not own and kind not in _LINEAR and not graph.is_read_by_a_layer(node, names) \
         and (kind in _SINGULAR | _DIVISIONS or kind == "MulBackward" or kind.endswith("LossBackward"))
     found |= {"row": _row(value, rows), "argument": _argument(node)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def is_opaque(found: dict[str, Any]) -> bool:
+    """An operation that stands for a part of the model: compiled, or computed again in the backward pass."""
+    return found.get("operation", "").startswith(("compiledfunction", "checkpointfunction"))
+
+
+def of_modules(model: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], rows: int) -> dict[str, Any]:
+    """The first layer of a copy of the model that puts out something that is not finite; or the one before that whose input is it."""
+    found: dict[str, Any] = {}
+    last = [None]
+
+    def see(name: str, output: Any, is_given: bool) -> None:
+        if not found and isinstance(output, torch.Tensor) and output.is_floating_point():
+            if _is_finite(output):
+                last[0] = last[0] if is_given else name
+            else:
+                found.update({"operation": "an operation" if is_given else "output", "is_layer": not is_given,
+                              "layer": last[0] if is_given else name, "row": _row(output, rows)})
+
+    twin = copy.deepcopy(getattr(model, "_orig_mod", model))
+    for name, module in twin.named_modules():
+        if not any(True for _ in module.children()):
+            module.register_forward_pre_hook(lambda m, inputs, name=name: see(name, inputs[0] if inputs else None, True))
+            module.register_forward_hook(lambda m, inputs, output, name=name: see(name, output, False))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        twin(*arguments, **named)
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -181,7 +252,8 @@ def of_update(losses: Any, names: dict[int, str], bad: list[str]) -> dict[str, A
     layers = {name.rpartition(".")[0] for name in bad}
     found = []
     for node in _order(roots[0]) if len(roots) == 1 else ():
-        if kind_of(node) in _SINGULAR and (layer := _first_layer(node)) is not None \
+        custom = isinstance(node, torch.autograd.function.BackwardCFunction)
+        if (custom or kind_of(node) in _SINGULAR) and (layer := _first_layer(node)) is not None \
                 and (name := _name(_weight(layer), names)) in layers:
             found.append((kind_of(node).removesuffix("Backward").lower(), name))
     return {"operation": found[-1][0], "layer": found[-1][1]} if found else {}

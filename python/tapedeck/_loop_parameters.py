@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import weakref
 from typing import Any
 
@@ -17,6 +18,7 @@ FIRST_UPDATES = 16  # that are looked at closely
 _NAMES = 16  # that are written; there is always a count
 _COMPARED_UPDATES = 64  # in which parameters are compared with what they were
 _PROBES = 5  # parameters whose backward pass is noticed, beside the last
+_layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 
 
 class Parameters:
@@ -34,6 +36,7 @@ class Parameters:
         self.cleared: set[int] = set()  # probes that were without gradient since the last update
         self.kept: set[int] = set()  # and those that had one: under DDP others get one from another process
         self.reached = False  # a gradient that is not 0 got to a probe since the last update
+        self.untrained: dict[str, bool] = {}
         self.ties = _tied(loop.model)
         self.copies = _copied(loop.model)
         self.find()
@@ -138,11 +141,23 @@ class Parameters:
             trained = [p.requires_grad and id(p) in have for p in now.values()]
             facts["without_optimizer"]["leading"] = not any(trained[: list(now).index(outside[-1])])
             facts["without_optimizer"]["unused"] = all(name in self.without_gradient for name in outside)
+            facts["without_optimizer"]["new"] = [name for name in outside if facts["without_optimizer"]["leading"] and self.is_untrained(name)][:_NAMES]
+        facts["elsewhere"] = any(id(optimizer) in self.loop.given and not any(id(p) in inside for group in optimizer.param_groups for p in group["params"])
+                                 for optimizer in self.loop.live_optimizers())
         facts["strangers"] = sum(i not in inside and p.grad is None for i, p in have.items())
         self.write_ties()
         if self.loop.updates & (self.loop.updates - 1) == 0:
             elements = b"".join(bytes_of(sample(p)) for p in now.values() if not is_lazy(p))
             facts.setdefault("fingerprints", {})[str(self.loop.step)] = digest(elements)
+
+    def is_untrained(self, name: str) -> bool:
+        """The weight of a layer, as PyTorch draws it."""
+        if name not in self.untrained:
+            owner, _, key = name.rpartition(".")
+            p = self.named.get(name)
+            self.untrained[name] = key == "weight" and p is not None and isinstance(self.loop.model.get_submodule(owner), _layers) \
+                and not is_lazy(p) and local(p) is p and p.numel() >= 64 and is_new(p)
+        return self.untrained[name]
 
     def write_names(self, key: str, names: Any) -> None:
         if names:
@@ -161,6 +176,13 @@ class Parameters:
             fact = self.loop.facts.setdefault("untied", {"since": self.loop.step})
             fact["names"] = [list(pair) for pair in broken[:_NAMES]]
             fact["shared"] = len(shared)
+
+
+def is_new(weight: torch.Tensor) -> bool:
+    """Whether a layer's weight is as PyTorch draws it for a new layer: uniform within 1 / sqrt(inputs)."""
+    values, bound = weight.detach().double(), 1 / math.sqrt(max(1, weight[0].numel()))
+    deviation = float(values.std()) * math.sqrt(3) / bound
+    return float(values.abs().max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15
 
 
 def _tied(model: torch.nn.Module) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from . import _loop_head, _loop_origin, _observe
 from ._fingerprint import local, sample
-from ._loop_parameters import FIRST_UPDATES
+from ._loop_parameters import FIRST_UPDATES, is_new
 
 _LABELLED_UPDATES = 256  # in which the classes of batches are counted
 _CLASSES = 1024
@@ -38,6 +38,7 @@ class Setup:
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.batch: torch.Tensor | None = None
+        self.arguments: tuple[Any, Any] = ((), {})  # of the last call
         self.passes = 0  # forward passes since the last backward pass
         self.hidden = _hidden_parameters(loop.model)
         self.frozen = _frozen_layers(loop.model)
@@ -49,10 +50,12 @@ class Setup:
         self.purity, self.batches = 0.0, 0
         self.is_pure_sequence = True  # one batch with classes for each update
         self.is_finite = True
+        self.bad_at_start = set(_nonfinite_weights(loop.model))
         self.write_start()
 
     def stop(self) -> None:
         self.batch = self.watched = self.left = None
+        self.arguments = ((), {})
         self.before = []
 
     @property
@@ -72,7 +75,7 @@ class Setup:
     # ---- passes -----------------------------------------------------------------------------------
 
     def see_batch(self, batch: torch.Tensor, arguments: Any) -> None:
-        self.batch = batch.detach()
+        self.batch, self.arguments = batch.detach(), arguments
         self.passes += 1
         if self.loop.is_close and (count := _count_tensors(arguments)) > 1:
             self.loop.facts["inputs"] = {"count": count}
@@ -93,6 +96,7 @@ class Setup:
         if loop.updates < _LABELLED_UPDATES:
             if loop.updates < 2:
                 self.see_head(losses)
+                self.see_matrices(losses)
             self.see_data(batch, _observe.target_of(losses))
 
     def names(self) -> dict[int, str]:
@@ -103,6 +107,16 @@ class Setup:
         found = _loop_head.describe(losses, self.names())
         if found is not None:
             self.loop.facts["head"] = {key: value for key, value in found.items() if value is not None}
+
+    def see_matrices(self, losses: Any) -> None:
+        """Weights of the model's own, without a layer of PyTorch around them, before the first update."""
+        facts, names = self.loop.facts, self.names()
+        if self.loop.updates or "start" in facts:
+            return
+        layers = {id(weight) for _, weight in _weights_of_layers(self.loop.model)}
+        own = [(names[id(p)], p) for p in _loop_head.raw_matrices(losses) if id(p) in names and id(p) not in layers and p.numel() >= 64]
+        if found := _odd_matrices(own):
+            facts["start"] = found
 
     def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
         loop = self.loop
@@ -139,21 +153,23 @@ class Setup:
         loop, target = self.loop, _observe.target_of(losses)
         fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
         loop.facts["nonfinite"] = fact
-        weights = [name for name, p in loop.model.named_parameters()
-                   if not is_lazy(p) and not bool(torch.isfinite(local(p.detach())).all())]
+        weights = _nonfinite_weights(loop.model)
         if (row := _nonfinite_row(batch)) is not None:
             fact |= {"what": "input", "row": row}
         elif target is not None and (row := _nonfinite_row(target)) is not None:
             fact |= {"what": "label", "row": row}
         elif weights:
             trained = sum(p.requires_grad for p in loop.model.parameters())
-            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "of": trained, "updates": loop.updates}
+            updates = 0 if self.bad_at_start >= set(weights) else loop.updates
+            fact |= {"what": "weights", "names": weights[:16], "count": len(weights), "of": trained, "updates": updates}
         else:
             fact |= {"what": "pass", "updates": loop.updates}
         loop.write()  # the rest may fail
         if fact["what"] == "pass":
-            fact |= _loop_origin.of_pass(losses, self.names(), len(batch))
-        elif fact["what"] == "weights" and loop.updates > 0:
+            fact |= _loop_origin.of_pass(losses, self.names(), len(batch), _is_usual(batch))
+            if _loop_origin.is_opaque(fact):
+                fact |= _loop_origin.of_modules(loop.model, *self.arguments, len(batch))
+        elif fact["what"] == "weights" and fact["updates"] > 0:
             fact |= _loop_origin.of_update(losses, self.names(), weights)
         loop.write()
 
@@ -189,6 +205,7 @@ class Setup:
 
     def after_update(self) -> None:
         loop = self.loop
+        self.arguments = ((), {})
         ratios = []
         for p, before in self.before:
             size = float(before.norm())
@@ -301,6 +318,22 @@ def _odd_weights(model: torch.nn.Module) -> dict[str, Any] | None:
             "layers": len(weights)} if equal or wide else None
 
 
+def _odd_matrices(weights: list[tuple[str, torch.Tensor]]) -> dict[str, Any] | None:
+    """The same of matrices of which it is not known which axis the inputs have: the smaller one is taken."""
+    equal, wide, value, ratio = [], [], 0.0, 0.0
+    for name, weight in weights:
+        some = sample(weight)
+        deviation = float(some.double().std())
+        if name != weights[0][0] and float(weight.detach().min()) == float(weight.detach().max()) != 0:
+            equal.append(name)
+            value = float(some[0])
+        elif deviation > 0 and (times := deviation * math.sqrt(min(weight.shape) / 2)) > 4:
+            wide.append(name)
+            ratio = max(ratio, times)
+    return {"names": (equal or wide)[:16], "equal": len(equal), "value": value, "wide": len(wide), "ratio": ratio,
+            "layers": len(weights)} if equal or wide else None
+
+
 def _large_biases(model: torch.nn.Module) -> dict[str, Any] | None:
     """Of hidden layers: they push units out of where they work, whatever comes in."""
     found = {}
@@ -322,17 +355,9 @@ def _strong_dropout(model: torch.nn.Module) -> dict[str, Any] | None:
 
 
 def _frozen_layers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Layers that are not trained and have the values that PyTorch draws for a new layer: nobody has trained them.
-    A new layer's weights are uniform within 1 / sqrt(inputs)."""
-    found = []
-    for name, weight in _weights_of_layers(model):
-        if weight.requires_grad or weight.numel() < 64:
-            continue
-        values, bound = weight.detach().double(), 1 / math.sqrt(_fan_in(weight))
-        deviation = float(values.std()) * math.sqrt(3) / bound
-        if float(values.abs().max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15:
-            found.append((name, weight, sample(weight).clone()))
-    return found
+    """Layers that are not trained and that nobody has trained before."""
+    return [(name, weight, sample(weight).clone()) for name, weight in _weights_of_layers(model)
+            if not weight.requires_grad and weight.numel() >= 64 and is_new(weight)]
 
 
 # ---- data ------------------------------------------------------------------------------------------
@@ -354,6 +379,15 @@ def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
     count = fact.get("batches", 0)
     fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
     fact["batches"] = count + 1
+
+
+def _nonfinite_weights(model: torch.nn.Module) -> list[str]:
+    return [name for name, p in model.named_parameters()
+            if not is_lazy(p) and p.device.type != "meta" and not bool(torch.isfinite(local(p.detach())).all())]
+
+
+def _is_usual(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or float(tensor.detach().abs().max()) < 1e4
 
 
 def _nonfinite_row(tensor: torch.Tensor) -> int | None:

@@ -8,6 +8,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 import tapedeck
@@ -46,6 +47,40 @@ def masked(h):
     return h * torch.log(torch.softmax(scores, 1))
 
 
+def all_masked(h):
+    """In row 3 nothing is left for the softmax."""
+    return h * torch.softmax(h.masked_fill((torch.arange(len(h)) == 3)[:, None], float("-inf")), 1)
+
+
+class Inverse(torch.autograd.Function):
+    """A gradient of the user's, which divides by 0."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / 0.0
+
+
+def squares_with_a_bad_label(out, y):
+    return (out[:, 0] - torch.where(torch.arange(len(y)) == 2, float("nan"), 1.0)).pow(2).mean()
+
+
+def computed_again(h):
+    return torch.utils.checkpoint.checkpoint(lambda x: torch.exp(x * 1e4), h, use_reentrant=True)
+
+
+def no_labels(out, y):
+    return F.cross_entropy(out, torch.full_like(y, -100))
+
+
+def bad_from_the_start(model):
+    with torch.no_grad():
+        model.first.weight[0, 0] = float("nan")
+
+
 def huge(model):
     nn.init.constant_(model.second.weight, 3e38)
 
@@ -69,6 +104,12 @@ CASES = {
     "linear": (Layers, ENTROPY, huge, "overflow", "layer", "second", 0, "second puts out"),
     "loss": (Layers, squared_logarithms, nothing, "division_by_zero", "loss", "second", 0, "log of -"),
     "gradient": (lambda: Layers(root_of_nothing), ENTROPY, nothing, "division_by_zero", "layer", "first", None, "sqrt"),
+    "mask": (lambda: Layers(all_masked), ENTROPY, nothing, "division_by_zero", "layer", "first", 3, "softmax"),
+    "custom": (lambda: Layers(Inverse.apply), ENTROPY, nothing, "division_by_zero", "layer", "first", None, "inverse"),
+    "label": (Layers, squares_with_a_bad_label, nothing, "nonfinite_label", "label", None, 2, "label"),
+    "checkpoint": (lambda: Layers(computed_again), ENTROPY, nothing, "overflow", "layer", "first", 0, "behind first"),
+    "ignored": (Layers, no_labels, nothing, "division_by_zero", "loss", "second", None, "nllloss"),
+    "start": (Layers, ENTROPY, bad_from_the_start, "nonfinite_weights", "parameter", None, None, "before the first update"),
     "weights": (Layers, ENTROPY, lambda model: nn.init.constant_(model.first.bias, float("nan")), "nonfinite_weights", "parameter", None,
                 None, "first.bias"),
 }

@@ -107,6 +107,9 @@ static bool is_harmless(const td__case *c, const char *cause) {
     double best = td__series_most(accuracy, NULL), last = td__series_last(accuracy);
     /* Where training weighs classes and validation does not, the two losses cannot be compared. */
     bool other = c->loop && td__loop_is(c, "head", "weighted");
+    /* Still better than after the first epoch: what it learnt since is not lost. */
+    const td__series *loss = td__validation_loss_of(c->history);
+    other |= c->loop && loss->count > 2 && td__series_last(loss) < td__series_first(loss);
     bool good = last >= 0.9 || td__loop_number(c, "said_of_validation", "right") >= 0.9;
     return !strcmp(cause, "overfitting") && (other || good || (best > 0 && last >= 0.97 * best));
 }

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABOVE 1.1   /* times the loss at first */
-#define KNOWN 0.9   /* of the validation part */
-#define TRAINED 0.5 /* of the cross-entropy of a guess */
-#define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
+#define ABOVE 1.1     /* times the loss at first */
+#define KNOWN 0.9     /* of the validation part */
+#define TRAINED 0.5   /* of the cross-entropy of a guess */
+#define GUESSED 0.985 /* of the cross-entropy of a guess: nothing is known */
+#define RENAMED 0.2   /* of what is missing to all neighbours, above chance */
 
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40, MOST_STEPS = 4096 };
 
@@ -241,6 +242,14 @@ bool td__loop_knows(const td__case *c) {
     first *= fmax(1, td__loop_number(c, "head", "divisor")); /* it may have been logged divided */
     return td__loop_number(c, "said_of_validation", "right") > KNOWN ||
            (crossentropy && classes > 1 && first < TRAINED * log(classes));
+}
+
+bool td__loop_guesses(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    double guess = log(td__loop_number(c, "head", "columns"));
+    double last = td__series_mean(loss, 0.9, 1);
+    return loss->count >= ENOUGH_POINTS && guess > 0 && last > GUESSED * guess &&
+           last < guess / GUESSED;
 }
 
 /* Neighbours of one batch that have the same class, while examples come again with other labels: classes have other names in

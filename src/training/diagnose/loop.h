@@ -32,6 +32,8 @@ bool td__loop_ends_above(const td__case *c);
 /* Whether the network knew its task when training began, or does at its end: nothing is left to
  * fall. */
 bool td__loop_knows(const td__case *c);
+/* Whether a cross-entropy ends where a guess among the classes has it. */
+bool td__loop_guesses(const td__case *c);
 /* Whether classes have other names from episode to episode. */
 bool td__loop_has_episodes(const td__case *c);
 /* Whether losses need not fall: several optimizers take turns, as of a generator and its

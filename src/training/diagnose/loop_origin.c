@@ -50,7 +50,7 @@ const char *td__loop_operation(td__case *c) {
         return td__say(
             c,
             "the loss of step %lld was finite; then weights up to %s were not, and those "
-            "behind it were: the gradient of %s, behind %s, is infinite at 0",
+            "behind it were: the gradient of %s, behind %s, is not finite, as at 0",
             step - 1, td__loop_text(c, fact, "layer"), operation, td__loop_text(c, fact, "layer"));
     }
     const char *row =

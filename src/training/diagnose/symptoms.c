@@ -71,6 +71,7 @@ static td_confidence confidence_of(const td__case *c, const wrong *w) {
      * more of it than the loss goes up and down by. */
     unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_has(c, "dependence") &&
                   td__loop_number(c, "dependence", "explained") < HIDDEN + noise_of(c);
+    unlabelled &= !td__loop_guesses(c);
     bool other = unlabelled || (falls && c->loop && td__loop_is_adversarial(c));
     return other ? TD_MAYBE : w->confidence;
 }

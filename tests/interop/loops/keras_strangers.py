@@ -117,7 +117,7 @@ def efficient_network(t):
     h = layers.Dropout(0.1)(layers.Flatten()(layers.MaxPooling2D(2)(layers.Add()([h, before]))))
     out = layers.Dense(5, activation="softmax")(h)
     model = keras.Model(inputs, out)
-    model.compile(t.optimizer(keras.optimizers.Adam, 3e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=t.has("softmax_twice")), ["accuracy"])
+    model.compile(t.optimizer(keras.optimizers.Adam, 3e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=t.has("softmax_twice")), metrics=["accuracy"])
     t.fit(model, x, y, 0.2, batch_size=32, epochs=8)
 
 
@@ -209,7 +209,7 @@ def wide_and_deep(t):
     end = "relu" if t.has("relu_at_the_end") else "sigmoid" if t.has("sigmoid_at_the_end") else None
     out = layers.Dense(1, activation=end)(layers.Concatenate()([scaled, deep]))
     model = keras.Model([numbers, place], out)
-    model.compile(t.optimizer(keras.optimizers.Adam, 5e-3), t.draw.choice(("mse", "mae")) if not t.has("prices_not_scaled") else "mse", ["mae"])
+    model.compile(t.optimizer(keras.optimizers.Adam, 5e-3), t.draw.choice(("mse", "mae")) if not t.has("prices_not_scaled") else "mse", metrics=["mae"])
     t.fit(model, {"numbers": a, "shop": shop}, y, 0.2, batch_size=32, epochs=14)
 
 
@@ -251,7 +251,7 @@ def bidirectional_reviews(t):
     model = keras.Sequential([keras.Input((None,), dtype="int32"), layers.Embedding(104, 16), layers.Bidirectional(layers.LSTM(10, return_sequences=True)),
                               layers.Bidirectional(layers.GRU(8)), layers.Dropout(0.95 if t.has("dropout_of_95") else 0.1),
                               layers.Dense(1, activation="sigmoid")])
-    model.compile(t.optimizer(keras.optimizers.Adam, 5e-3), keras.losses.BinaryCrossentropy(from_logits=t.has("softmax_twice")), ["accuracy"])
+    model.compile(t.optimizer(keras.optimizers.Adam, 5e-3), keras.losses.BinaryCrossentropy(from_logits=t.has("softmax_twice")), metrics=["accuracy"])
     stop = keras.callbacks.EarlyStopping(patience=5, restore_best_weights=True)
     t.fit(model, x, y, 0.2, batch_size=32, epochs=9, callbacks=[stop, keras.callbacks.ReduceLROnPlateau(patience=3)])
 
@@ -307,7 +307,7 @@ def transfer_learning(t):
     inputs = keras.Input((8, 8, 1))
     out = layers.Dense(2 if not t.has("labels_of_others") else 2, activation="softmax")(layers.Dropout(0.1)(base(inputs, training=False)))
     model = keras.Model(inputs, out)
-    model.compile(t.optimizer(keras.optimizers.Adam, 1e-2), "sparse_categorical_crossentropy", ["accuracy"])
+    model.compile(t.optimizer(keras.optimizers.Adam, 1e-2), "sparse_categorical_crossentropy", metrics=["accuracy"])
     t.fit(model, x, y // 2, 0.2, batch_size=32, epochs=8)
 
 

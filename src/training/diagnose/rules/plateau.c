@@ -1,4 +1,5 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
 #include <math.h>
 
@@ -34,6 +35,11 @@ static void find_plateau(td__case *c) {
     if (loss->count >= 10 && first > 0 && last > (1 - FALL) * first && last < 2 * first) {
         td__found(c, NULL, 1, "loss", last,
                   td__say(c, "loss stands still: %.4g at first, %.4g at last", first, last));
+    } else if (td__loop_guesses(c)) {
+        td__found(c, NULL, 1, "loss", last,
+                  td__say(c, "loss is %.4g at last, and %.4g by a guess among %.0f classes", last,
+                          log(td__loop_number(c, "head", "columns")),
+                          td__loop_number(c, "head", "columns")));
     } else if (loss->count >= 10 && !c->repeated && last > (1 - FALL) * constant) {
         td__found(c, NULL, 1, "loss", last,
                   td__say(c, "loss is %.4g at last, and %.4g by always giving the classes' shares",
@@ -54,9 +60,10 @@ const td__rule td__rule_plateau = {
              .statistic =
                  "the mean of the last tenth against the first records; of a run repeated, what "
                  "was learnt",
-             .threshold =
-                 "less than 3 % below: nothing is learnt; or a score below 5 % on both parts (a "
-                 "cross-entropy less than 5 % below that of the classes' shares)",
+             .threshold = "less than 3 % below: nothing is learnt; or a cross-entropy of a loop "
+                          "that ends at that of "
+                          "a guess; or a score below 5 % on both parts (a "
+                          "cross-entropy less than 5 % below that of the classes' shares)",
              .remedy = ""},
     .symptom = TD__INDEX_PLATEAU,
     .needs = TD__NEEDS_LOSS,
