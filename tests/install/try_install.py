@@ -2,7 +2,11 @@
 the wheel asks for must refuse it.
 
     python try_install.py WHEEL FOLDER
+
+pip is the one that comes with this Python, run from its own wheel: installing it would take minutes under qemu.
 """
+import ensurepip
+import glob
 import os
 import platform
 import subprocess
@@ -10,8 +14,11 @@ import sys
 
 wheel, folder = sys.argv[1:]
 environment = os.path.join(folder, "environment")
-subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-done = subprocess.run([os.path.join(environment, "bin", "pip"), "install", "--no-index", "--no-cache-dir", wheel],
+subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+wheels = [path for place in (os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"), "/usr/share/python-wheels")
+          for path in glob.glob(os.path.join(place, "*.whl"))]
+done = subprocess.run([os.path.join(environment, "bin", "python"), "-m", "pip", "install", "--no-index", "--no-cache-dir", "--no-compile",
+                       wheel], env=dict(os.environ, PYTHONPATH=os.pathsep.join(wheels)),
                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, check=False)
 print(platform.machine(), "CPython", platform.python_version(), *platform.libc_ver())
 print(done.stdout)
