@@ -45,6 +45,12 @@ int check_free(const char *path, bool replace) {
                       path);
 }
 
+int check_folder(const command *cmd, const char *path) {
+    return path && !strcmp(path, "-")
+               ? misuse(cmd, "--to -: this writes a folder, which does not go to standard output")
+               : EXIT_GOOD;
+}
+
 static bool is_same_file(const char *a, const char *b) {
     struct stat first, second;
     return a && b && stat(a, &first) == 0 && stat(b, &second) == 0 &&
