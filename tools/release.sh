@@ -47,7 +47,9 @@ says() {
 # try_sdist SDIST: a wheel from it, with this machine's libraries.
 try_sdist() {
     place=$(mktemp -d)
-    PATH="$(dirname "$python"):$PATH" "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir "$place" "$1" &&
+    mkdir "$place/sources" && tar -xf "$1" -C "$place/sources" --strip-components=1 &&
+        PATH="$(dirname "$python"):$PATH" "$python" -m pip wheel --quiet --no-build-isolation --no-deps \
+            --config-settings=build-dir="$place/sources/build" --wheel-dir "$place" "$place/sources" &&
         "$python" tests/install/try_install.py "$place"/tapedeck-*.whl "$place" && rm -rf "$place"
 }
 
