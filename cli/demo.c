@@ -79,6 +79,9 @@ static int run_demo(int count, char **arguments) {
     if (count + (to != NULL) > 1) {
         return misuse(&command_demo, "expected one folder at most");
     }
+    if (check_folder(&command_demo, to)) {
+        return EXIT_USAGE;
+    }
     const char *folder = to ? to : count ? arguments[0] : "tapedeck-demo";
     if (mkdir(folder, 0777) && errno != EEXIST) {
         return fail(EXIT_BAD, "%s: %s", folder, strerror(errno));

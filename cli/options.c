@@ -45,6 +45,12 @@ int check_free(const char *path, bool replace) {
                       path);
 }
 
+int check_folder(const command *cmd, const char *path) {
+    return path && !strcmp(path, "-")
+               ? misuse(cmd, "--to -: this writes a folder, which does not go to standard output")
+               : EXIT_GOOD;
+}
+
 static bool is_same_file(const char *a, const char *b) {
     struct stat first, second;
     return a && b && stat(a, &first) == 0 && stat(b, &second) == 0 &&
@@ -210,10 +216,13 @@ static bool begin_output(const option *all, size_t count, const shared *s) {
 static void (*printing)(const char *text); /* for the visitor, which gets only the tables */
 
 static void print_shared(const command *cmd, const option *options, size_t count) {
+    const char *before = "\n";
     (void)cmd;
     for (size_t i = 0; i < count; i++) {
         if (options[i].help) {
+            printing(before);
             printing(options[i].help);
+            before = "";
         }
     }
 }
@@ -227,7 +236,6 @@ void print_command_help(const command *cmd, void (*print)(const char *text)) {
     }
     char *before = strndup(cmd->help, length);
     print(before ? before : "");
-    print(before && strstr(before, "\n  -") ? "" : "\n"); /* options end a paragraph */
     free(before);
     option_visitor *outer = visitor_of_tables;
     printing = print;

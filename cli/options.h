@@ -41,6 +41,8 @@ int check_free(const char *path, bool replace);
 /* EXIT_GOOD unless path is one of the files that the command reads: it may not be replaced by what is
  * made of it. Names may be NULL. */
 int check_not_read(const char *path, const char *const *read, size_t count, bool force);
+/* EXIT_GOOD unless the folder that runs go into is "-", standard output, which holds none. NULL is the default. */
+int check_folder(const command *cmd, const char *path);
 /* "s" unless there is one: printf("%lld step%s", n, plural(n)). */
 const char *plural(int64_t count);
 /* A number of at least 1; false when text is none. */

@@ -28,6 +28,9 @@ static int run_pull(int count, char **arguments) {
     if (count < 1 || count + (to != NULL) > 2) {
         return misuse(&command_pull, "expected URL#RUN and FOLDER");
     }
+    if (check_folder(&command_pull, to)) {
+        return EXIT_USAGE;
+    }
     static td_exported done;
     td_error error = {0};
     done.size = sizeof done;

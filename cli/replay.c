@@ -184,6 +184,9 @@ static int run_replay(int count, char **arguments) {
         }
         *taken = s.words[i];
     }
+    if (check_folder(&command_replay, s.out)) {
+        return EXIT_USAGE;
+    }
     td_replay_options how = {.size = sizeof how,
                              .what = s.record,
                              .to = s.to,

@@ -533,7 +533,8 @@ static int run_sweep(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    int status = read_numbers(&asked, draws, factor, jobs);
+    int status = check_folder(&command_sweep, asked.sweep.out);
+    status = status ? status : read_numbers(&asked, draws, factor, jobs);
     if (status) {
         return status;
     }

@@ -460,6 +460,9 @@ static int run_train(int count, char **arguments) {
         return EXIT_USAGE;
     }
     char own[4200] = "";
+    if (check_folder(&command_train, s.out)) {
+        return EXIT_USAGE;
+    }
     if (from && (s.resume || !parse_from(from, &s))) {
         return misuse(&command_train, s.resume ? "--resume and --from exclude each other"
                                                : "--from: expected RUN@STEP, a step from 1 on");

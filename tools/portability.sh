@@ -77,11 +77,12 @@ refuses_32_bits() {
         -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY 2>&1 | grep 'Tapedeck needs a 64-bit processor'
 }
 
-# make_packages FOLDER: the sources, copied to FOLDER/src, made into Debian packages there.
+# make_packages FOLDER: the sources, copied to FOLDER, made into Debian packages in FOLDER/build. Seen from there the sources
+# are where they are for every other build, so that a compiler cache knows them.
 make_packages() {
-    mkdir -p "$1/src" &&
-        tar -c --exclude './build*' --exclude ./.git . | tar -x -C "$1/src" &&
-        cmake -S "$1/src" -B "$1/build" -G Ninja -DTAPEDECK_PYTHON=OFF -DTAPEDECK_TESTS=OFF &&
+    mkdir -p "$1" &&
+        tar -c --exclude './build*' --exclude ./.git . | tar -x -C "$1" &&
+        cmake -S "$1" -B "$1/build" -G Ninja -DTAPEDECK_PYTHON=OFF -DTAPEDECK_TESTS=OFF &&
         cmake --build "$1/build" -j "$jobs" &&
         (cd "$1/build" && SOURCE_DATE_EPOCH=1700000000 cpack -G 'DEB;TGZ')
 }

@@ -15,13 +15,14 @@ def _export_parquet(words: list[str]) -> None:
 
     parser = ArgumentParser("python -m tapedeck export", description="Writes records of a run as a Parquet file, which needs pyarrow.")
     parser.add_argument("run")
-    parser.add_argument("--to", required=True, metavar="FILE.parquet", help="must be new")
+    parser.add_argument("--to", "-o", required=True, metavar="FILE.parquet", help="where to")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there already")
     parser.add_argument("--form", default="scalar", help="scalar, stats, histogram, rows, tensor or text")
     parser.add_argument("--what", help="names and globs of signals; default all")
     options = parser.parse_args(words)
     try:
-        if os.path.lexists(options.to):
-            raise FileExistsError(f"{options.to} exists: choose another name or remove it")
+        if os.path.lexists(options.to) and not options.force:
+            raise FileExistsError(f"{options.to} is there already; --force replaces it")
         run = Run(options.run)
         run.to_parquet(options.to, options.form, options.what)
         from pyarrow import parquet
@@ -35,7 +36,7 @@ def _export_parquet(words: list[str]) -> None:
 
 def main() -> None:
     words = sys.argv[1:]
-    parquet = any(word.endswith(".parquet") and words[i - 1] == "--to" or word.startswith("--to=") and word.endswith(".parquet")
+    parquet = any(word.endswith(".parquet") and (words[i - 1] in ("--to", "-o") or word.startswith("--to="))
                   for i, word in enumerate(words))
     if words[:1] == ["export"] and parquet:
         return _export_parquet(words[1:])

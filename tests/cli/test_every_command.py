@@ -205,6 +205,13 @@ class EveryCommand(Case):
         self.run_program("replay", "there/small", "--steps", "1..2", "--record", "loss", "--to", "csv", "--to", "again", "-q")
         self.assertTrue(self.exists("again", "metrics.csv"))
 
+    def test_a_folder_does_not_go_to_standard_output(self):
+        self.small()
+        for words in (["train", "experiment.yaml"], ["sweep", "experiment.yaml", "--set", "seed=1,2"], ["demo"], ["pull", "x#y"],
+                      ["replay", "runs/small", "--steps", "1..2", "--record", "loss"]):
+            self.assertIn("folder", self.run_program(*words, "-o", "-", status=2).stderr, words)
+        self.assertFalse(self.exists("-"))
+
     def test_notes_are_silent_when_asked(self):
         self.small()
         words = ["runs", "--filter", "nothing > 3"]

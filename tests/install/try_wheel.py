@@ -1,5 +1,5 @@
 """An installed wheel, in any system and with nothing but Python beside it: the package records and reads back, the
-program reads the same run, and its viewer answers.
+program reads the same run, and its viewer answers. $TD_DEMO, if set, is what the demo trains.
 
     python try_wheel.py
 """
@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -84,6 +85,9 @@ class Wheel(unittest.TestCase):
 
     def test_the_demo_needs_no_clone(self):
         with tempfile.TemporaryDirectory() as folder:
+            if "TD_DEMO" in os.environ:
+                os.mkdir(os.path.join(folder, "tapedeck-demo"))
+                shutil.copy(os.environ["TD_DEMO"], os.path.join(folder, "tapedeck-demo", "demo.yaml"))
             done = subprocess.run([sys.executable, "-m", "tapedeck", "demo"], cwd=folder, capture_output=True, text=True, check=True, timeout=1800)  # emulated, it takes minutes
             self.assertIn("val_accuracy", done.stdout)
             self.assertEqual(tapedeck.Run(os.path.join(folder, "tapedeck-demo", "runs", "demo")).state, "finished")
