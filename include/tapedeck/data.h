@@ -145,6 +145,31 @@ typedef struct td_resize {
     bool crop;             /* keep the aspect: what then stands over is cut off on both sides */
 } td_resize;
 
+/* What a text is cut into. Values are part of the binary interface: only ever append. */
+typedef enum td_tokens { TD_TOKENS_WORDS, TD_TOKENS_CHARACTERS, TD_TOKENS_BYTES } td_tokens;
+/* Which letters become small ones. The same holds. */
+typedef enum td_lower { TD_LOWER_UNICODE, TD_LOWER_ASCII, TD_LOWER_NONE } td_lower;
+
+/* A column of texts that become ids: 0 behind the last token of a text, 1 for a token that is not in
+ * the vocabulary, 2 for the most frequent one, …. A byte has the id byte + 2. */
+typedef struct td_text {
+    const char *column;
+    td_tokens tokens;
+    td_lower lower;      /* words and characters */
+    bool punctuation;    /* of words and characters: keep ASCII punctuation, which is removed otherwise */
+    int64_t length;      /* ids of a text: longer ones are cut, shorter ones filled with 0. 0: as many as
+                            the longest text of the training file has, at most 256 */
+    int64_t vocabulary;  /* ids there are at most, 0 and 1 among them; 0: as many as tokens need */
+    int64_t min_count;   /* a token that is less often in the training file is unknown; 0: 1 */
+    td_names words;      /* the vocabulary from id 2 on (info's, of another data set); none: it is made of
+                            the training file */
+} td_text;
+
+typedef struct td_texts {
+    const td_text *items;
+    size_t count;
+} td_texts;
+
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
@@ -227,6 +252,7 @@ typedef struct td_data_options {
         folds; /* instead of a share: the examples are cut into this many parts, drawn by split … */
     int64_t fold;     /* … and this one, from 1, is the validation part; 0: 1 */
     td_resize resize; /* folders of images */
+    td_texts text;    /* CSV: columns of text, each of which becomes `length` inputs, COLUMN[0], … */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -270,6 +296,7 @@ typedef struct td_data_info {
     int64_t label_normal_count;
     const td_data_piece *input_pieces, *label_pieces; /* as the options have them */
     size_t input_piece_count, label_piece_count;
+    td_texts text; /* as the options have it, with lengths and vocabularies */
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

@@ -8,13 +8,14 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MAGIC 0x0002565343445400u /* bytes 0 "TDCSV" 2 0; read back wrong on other byte orders */
+#define MAGIC 0x0003565343445400u /* bytes 0 "TDCSV" 3 0; read back wrong on other byte orders */
 
 /* The lists of texts that a table has. */
 static const size_t lists[] = {
@@ -22,7 +23,11 @@ static const size_t lists[] = {
     offsetof(td__table, input_names),
     offsetof(td__table, label_names),
     offsetof(td__table, remarks),
+#define WORDS(i) offsetof(td__table, words) + (i) * sizeof(td__names)
+    WORDS(0), WORDS(1), WORDS(2), WORDS(3), WORDS(4), WORDS(5), WORDS(6), WORDS(7),
+#undef WORDS
 };
+static_assert(TD__TEXTS_MAXIMUM == 8, "all vocabularies are listed");
 enum { LISTS = sizeof lists / sizeof *lists };
 
 typedef struct td__cache_header {
@@ -65,6 +70,29 @@ static bool append_names(growing *t, const char *what, const td_names *names) {
     return done;
 }
 
+/* How texts become ids. A vocabulary that is given is long: its hash stands for it. */
+static bool append_texts(growing *t, const td__request *request) {
+    const td_texts *texts = &request->options->text;
+    bool done = true;
+    for (size_t i = 0; done && i < texts->count; i++) {
+        const td_text *text = &texts->items[i];
+        uint64_t hash = TD__HASH_START;
+        size_t count = request->words ? request->words[i].count : text->words.count;
+        for (size_t k = 0; k < count; k++) {
+            const char *word = request->words ? request->words[i].items[k] : text->words.items[k];
+            hash = td__hash_bytes(hash, word, strlen(word) + 1);
+        }
+        char how[200];
+        snprintf(how, sizeof how, "\n %d %d %d %lld %lld %lld %zu %016llx", (int)text->tokens,
+                 (int)text->lower, (int)text->punctuation, (long long)text->length,
+                 (long long)text->vocabulary, (long long)text->min_count, count,
+                 (unsigned long long)hash);
+        done = append_names(t, "\ntext", &(td_names){&text->column, 1}) &&
+               append(t, how, strlen(how));
+    }
+    return done;
+}
+
 static char *key_of(const td__request *request) {
     const td_data_options *options = request->options;
     char *absolute = realpath(request->path, NULL);
@@ -81,6 +109,7 @@ static char *key_of(const td__request *request) {
                 append_names(&key, "\nignore", &options->ignore) &&
                 append_names(&key, "\nweight", &weight) &&
                 append_names(&key, "\ncategories", &options->categories) &&
+                append_texts(&key, request) &&
                 append_names(&key, "\nmore", &request->more) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
@@ -185,6 +214,7 @@ static bool read_lists(td__table *table, const header *h, const char *text, cons
         td__names *names = (td__names *)((char *)table + lists[k]);
         for (int64_t i = 0; i < h->counts[k]; i++) {
             const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
+            names->maximum = (size_t)h->counts[k]; /* a word is in the file: there are no more */
             if (!nul || td__names_add(names, text) != i) {
                 return false;
             }

@@ -51,14 +51,36 @@ static td_status take_file(td__table *table, td__row_store *store, const td__cac
     return status;
 }
 
+/* What is known of a file before it is parsed. */
+typedef struct known {
+    td_names inputs;
+    td__names words[TD__TEXTS_MAXIMUM]; /* they become the table's */
+    td__names found;                    /* owns inputs that a survey found */
+} known;
+
+static void release_known(known *k) {
+    td__names_release(&k->found);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        td__names_release(&k->words[i]);
+    }
+}
+
+static void take_words(td__table *table, known *k) {
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        table->words[i] = k->words[i];
+        k->words[i] = (td__names){0};
+    }
+}
+
 /* *text_labels: whether labels that look like numbers are texts; set where they turn out to be. */
-static td_status parse(td__table *table, const td__request *request, td_names inputs,
-                       td__input *input, td__cache *cache, bool *text_labels, td_error *error) {
+static td_status parse(td__table *table, const td__request *request, known *k, td__input *input,
+                       td__cache *cache, bool *text_labels, td_error *error) {
     int64_t memory = request->options->memory;
     size_t few = (size_t)memory < MEMORY ? (size_t)memory : MEMORY; /* bytes that stay in memory */
     bool large = (size_t)td__input_stat(input)->st_size > few / FLOAT_PER_CELL;
     td__csv csv = {.options = request->options,
-                   .inputs = inputs,
+                   .inputs = k->inputs,
+                   .words = k->words,
                    .surveyed = request->inputs.count == 0,
                    .chosen = request->chosen,
                    .text_labels = *text_labels,
@@ -66,7 +88,8 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .input = input,
                    .error = error};
     td_status status = TD_OK;
-    if (request->options->while_reading && cache->folder && large && !request->more.count) {
+    if (request->options->while_reading && cache->folder && large && !request->more.count &&
+        !request->options->text.count) {
         status = td__csv_stream(table, &csv, cache, (int64_t)few, error);
         if (status || table->rows) {
             return status;
@@ -84,6 +107,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
     }
     if (!status) {
         td__csv_findings(table, &csv);
+        take_words(table, k);
         if (store.path) {
             status = take_file(table, &store, cache, request->path, error);
         } else {
@@ -97,31 +121,86 @@ static td_status parse(td__table *table, const td__request *request, td_names in
 }
 
 /* Reads a file with classes such as 01 once more when that is found out on the way. */
-static td_status parse_labels(td__table *table, const td__request *request, td_names inputs,
+static td_status parse_labels(td__table *table, const td__request *request, known *k,
                               td__input *input, td__cache *cache, td_error *error) {
     bool before = request->text_labels, text = before;
     td_error reason = {0};
-    td_status status = parse(table, request, inputs, input, cache, &text, &reason);
+    td_status status = parse(table, request, k, input, cache, &text, &reason);
     if (status && text && !before) {
         status = td__input_rewind(input, &reason);
-        status = status ? status : parse(table, request, inputs, input, cache, &text, &reason);
+        status = status ? status : parse(table, request, k, input, cache, &text, &reason);
     }
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
-/* Reads a file with categories twice: their texts say how many inputs there are. */
+/* The vocabularies that need not be made: of the training file, or of the model. False when memory is exhausted. */
+static bool take_given(const td__request *request, known *k) {
+    const td_texts *texts = &request->options->text;
+    bool room = true;
+    for (size_t t = 0; t < texts->count; t++) {
+        td_names words = texts->items[t].words;
+        if (request->words) {
+            const td__names *given = &request->words[t];
+            words = (td_names){(const char *const *)given->items, given->count};
+        }
+        k->words[t].maximum = TD__TEXT_WORDS_MAXIMUM;
+        for (size_t i = 0; room && i < words.count; i++) {
+            room = td__names_add(&k->words[t], words.items[i]) == (int64_t)i;
+        }
+    }
+    return room;
+}
+
+/* Inputs that are chosen by their columns, as what these became. */
+static bool expand_chosen(const td__request *request, const td__names *all, td__names *found) {
+    bool room = true;
+    for (size_t i = 0; room && i < request->inputs.count; i++) {
+        room = td__csv_expand(request->options, all, request->inputs.items[i], found);
+    }
+    return room;
+}
+
+/* Reads a file through to see what inputs its columns become. */
+static td_status survey(const td__request *request, td__input *input, known *k, td_error *error) {
+    td__names all = {0}, made[TD__TEXTS_MAXIMUM] = {{0}};
+    td__csv like = {.options = request->options,
+                    .named_labels = request->label_names,
+                    .words = k->words,
+                    .input = input,
+                    .error = error};
+    td_status status = td__csv_survey(&like, &all, made);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        if (made[i].count) {
+            td__names_release(&k->words[i]);
+            k->words[i] = made[i];
+        }
+    }
+    if (request->chosen) {
+        bool room = !status && expand_chosen(request, &all, &k->found);
+        td__names_release(&all);
+        status = status || room ? status : td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    } else {
+        k->found = all;
+    }
+    k->inputs = (td_names){(const char *const *)k->found.items, k->found.count};
+    return status ? status : td__input_rewind(input, error);
+}
+
+/* Reads a file with columns that become several inputs twice: what stands in it says how many. */
 static td_status survey_and_parse(td__table *table, const td__request *request, td__input *input,
                                   td__cache *cache, td_error *error) {
-    td_names inputs = request->inputs;
-    td__names found = {0};
+    known k = {.inputs = request->inputs};
     td_status status = TD_OK;
-    if (request->options->categories.count && !inputs.count) {
-        status = td__csv_survey(input, request->options, request->label_names, &found, error);
-        status = status ? status : td__input_rewind(input, error);
-        inputs = (td_names){(const char *const *)found.items, found.count};
+    if (!take_given(request, &k)) {
+        status = td_error_set(error, TD_MEMORY, "%s: no memory, or a word is twice in a vocabulary",
+                              request->path);
     }
-    status = status ? status : parse_labels(table, request, inputs, input, cache, error);
-    td__names_release(&found);
+    if (!status && td__csv_expansion_count(request->options) &&
+        (!k.inputs.count || request->chosen)) {
+        status = survey(request, input, &k, error);
+    }
+    status = status ? status : parse_labels(table, request, &k, input, cache, error);
+    release_known(&k);
     return status;
 }
 

@@ -115,6 +115,28 @@ static td_status check_pieces(const td_data_options *o, td_error *error) {
                   : TD_OK;
 }
 
+static td_status check_texts(const td_data_options *o, td_error *error) {
+    if (o->text.count > TD__TEXTS_MAXIMUM) {
+        return td_error_set(error, TD_RANGE, "%zu columns of text; at most %d are read",
+                            o->text.count, TD__TEXTS_MAXIMUM);
+    }
+    for (size_t i = 0; i < o->text.count; i++) {
+        const td_text *text = &o->text.items[i];
+        bool bytes = text->tokens == TD_TOKENS_BYTES;
+        if (!text->column || text->length < 0 || text->length > TD__TEXT_LENGTH_MAXIMUM ||
+            text->min_count < 0 || text->vocabulary < 0 ||
+            (text->vocabulary && text->vocabulary <= TD__TEXT_FIRST) ||
+            text->vocabulary > TD__TEXT_WORDS_MAXIMUM ||
+            (bytes && (text->vocabulary || text->min_count))) {
+            return td_error_set(error, TD_RANGE,
+                                "`text` needs columns; a length is from 1 to %d, a vocabulary from %d "
+                                "to %d ids (0 is padding, 1 an unknown token); of bytes there are 258",
+                                TD__TEXT_LENGTH_MAXIMUM, TD__TEXT_FIRST + 1, TD__TEXT_WORDS_MAXIMUM);
+        }
+    }
+    return TD_OK;
+}
+
 static td_status check_options(const td_data_options *o, td_error *error) {
     bool source = o->train || o->input_pieces.count;
     if (source == (o->generate.name != NULL)) {
@@ -166,6 +188,10 @@ static td_status check_options(const td_data_options *o, td_error *error) {
         (o->resize.crop && !o->resize.height)) {
         return td_error_set(error, TD_RANGE, "`resize` needs a height and a width from 1 to %d",
                             LARGEST_IMAGE);
+    }
+    td_status texts = check_texts(o, error);
+    if (texts) {
+        return texts;
     }
     if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
         return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
@@ -269,6 +295,11 @@ static td_status read_table(td__table *table, const td__request *request, td_err
             td_error_set(error, TD_INVALID, "%s: several files are one data set where they are CSV",
                          request->path);
     }
+    bool made = request->options->text.count && !request->inputs.count; /* from its columns */
+    if (!status && made && reader != td__csv_read) {
+        status = td_error_set(error, TD_INVALID, "%s: `text` names columns of a CSV file",
+                              request->path ? request->path : "the data");
+    }
     status = status ? status : reader(table, &opened, error);
     if (!status && opened.input) {
         td__table_keep_file(table, opened.input);
@@ -309,12 +340,34 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
             .inputs = names_of(&first->input_names),
             .label_names = names_of(&first->label_names),
             .text_labels = has_padded(names_of(&first->classes)),
+            .words = options->text.count ? first->words : NULL,
             .input_pieces = inputs.count ? inputs : options->input_pieces,
             .label_pieces = labels.count ? labels : options->label_pieces};
         dataset->table_count = 2;
         status = read_table(&dataset->tables[1], &validation, error);
     }
     return status;
+}
+
+/* How texts became ids, with what was found out: new data can be read with it. */
+static td_status report_texts(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const td__table *table = &dataset->tables[0];
+    size_t count = options->text.count;
+    dataset->texts = td__calloc(count + 1, sizeof *dataset->texts);
+    bool room = dataset->texts != NULL;
+    for (size_t i = 0; room && i < count; i++) {
+        td_text *text = &dataset->texts[i];
+        *text = options->text.items[i];
+        text->column = td__strdup(text->column);
+        text->words = names_of(&table->words[i]);
+        text->length = 0;
+        room = text->column != NULL;
+        for (size_t k = 0; room && k < table->input_names.count; k++) {
+            text->length += !strcmp(td__csv_base(options, table->input_names.items[k]), text->column);
+        }
+    }
+    dataset->info.text = (td_texts){dataset->texts, room ? count : 0};
+    return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of text");
 }
 
 static td_status report_names(td_dataset *dataset, td_error *error) {
@@ -402,6 +455,9 @@ static td_status prepare_tables(td_dataset *dataset, const td_data_options *opti
     if (!status) {
         status = report_names(dataset, error);
     }
+    if (!status) {
+        status = report_texts(dataset, options, error);
+    }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
     dataset->info.validation = dataset->parts[TD_VALIDATION].count;
     return status;
@@ -452,6 +508,10 @@ void td_dataset_close(td_dataset *dataset) {
     }
     td__free(dataset->class_names);
     td__names_release(&dataset->remarks);
+    for (size_t i = 0; i < dataset->info.text.count; i++) {
+        td__free((char *)(uintptr_t)dataset->texts[i].column);
+    }
+    td__free(dataset->texts);
     td__free(dataset->class_weight);
     td__free(dataset->label_mean);
     td__free(dataset->label_deviation);

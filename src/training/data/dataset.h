@@ -20,6 +20,7 @@ struct td_dataset {
     int32_t *class_of[2]; /* the class of each of a table's texts; NULL: numbers as they are */
     char **class_names;   /* info.classes of them, or NULL */
     td__names remarks;    /* info's */
+    td_text *texts;       /* info's; owns the columns' names */
     td__part parts[2];    /* by td_part */
     float scale;          /* 1 unless set */
     float *mean, *deviation; /* NULL unless standardised */

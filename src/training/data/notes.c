@@ -17,6 +17,10 @@ static const char *const missing[] = {
 };
 enum { MISSING = sizeof missing / sizeof *missing };
 
+static const char *const tokens[] = {"words", "characters", "bytes"};     /* td_tokens */
+static const char *const lowers[] = {"unicode", "ascii", "none"};         /* td_lower */
+enum { TOKENS = sizeof tokens / sizeof *tokens, LOWERS = sizeof lowers / sizeof *lowers };
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool put_texts(json_t *object, const char *key, td_names names) {
@@ -97,6 +101,25 @@ static bool put_resize(json_t *object, const td_resize *resize) {
                                          (json_int_t)resize->width, (int)resize->crop)) == 0;
 }
 
+/* [{"column": "review", "tokens": "words", "lower": "unicode", "punctuation": false, "length": 40, "words": […]}] */
+static bool put_columns_of_text(json_t *object, const td_texts *texts) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < texts->count; i++) {
+        const td_text *text = &texts->items[i];
+        json_t *one = json_pack("{s:s, s:s, s:s, s:b, s:I}", "column", text->column, "tokens",
+                                tokens[text->tokens], "lower", lowers[text->lower], "punctuation",
+                                (int)text->punctuation, "length", (json_int_t)text->length);
+        good = one && put_texts(one, "words", text->words) && json_array_append(list, one) == 0;
+        json_decref(one);
+    }
+    if (!good || texts->count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, "text", list) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
@@ -108,6 +131,7 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
            put_texts(object, "classes", classes) &&
            put_texts(object, "categories", options->categories) &&
+           put_columns_of_text(object, &info->text) &&
            put_text(object, "missing", missing[options->missing]) &&
            put_floats(object, "fill", info->fill, info->fill_count) &&
            put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
@@ -207,6 +231,39 @@ static bool read_resize(td__data_notes *notes, const json_t *list) {
     return list_size(list) == 3 && resize->height > 0 && resize->width > 0;
 }
 
+/* The place of a word in a list; count when it is not there. */
+static int find_word(const json_t *word, const char *const *list, int count) {
+    const char *text = json_string_value(word);
+    int i = text ? 0 : count;
+    while (i < count && strcmp(text, list[i]) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static bool read_columns_of_text(td__data_notes *notes, const json_t *object, const char ***next) {
+    const json_t *list = json_object_get(object, "text");
+    bool good = list_size(list) <= TD__TEXTS_MAXIMUM;
+    notes->texts_of = td__calloc(TD__TEXTS_MAXIMUM, sizeof *notes->texts_of);
+    good = good && notes->texts_of;
+    for (size_t i = 0; good && i < list_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        td_text *text = &notes->texts_of[i];
+        text->column = json_string_value(json_object_get(one, "column"));
+        text->length = json_integer_value(json_object_get(one, "length"));
+        text->punctuation = json_is_true(json_object_get(one, "punctuation"));
+        int kind = find_word(json_object_get(one, "tokens"), tokens, TOKENS);
+        int lower = find_word(json_object_get(one, "lower"), lowers, LOWERS);
+        text->tokens = (td_tokens)kind;
+        text->lower = (td_lower)lower;
+        good = text->column && kind < TOKENS && lower < LOWERS &&
+               read_texts(json_object_get(one, "words"), &text->words, next) &&
+               (text->words.count || text->tokens == TD_TOKENS_BYTES);
+    }
+    notes->text = (td_texts){notes->texts_of, good ? list_size(list) : 0};
+    return good;
+}
+
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
 
 /* How many texts, and pieces, the lists of pieces have. */
@@ -244,6 +301,10 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     for (int k = 0; k < LISTS; k++) {
         count += list_size(json_object_get(object, lists[k].key));
     }
+    const json_t *columns = json_object_get(object, "text");
+    for (size_t i = 0; i < list_size(columns); i++) {
+        count += list_size(json_object_get(json_array_get(columns, i), "words"));
+    }
     notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
     notes->pieces = pieces < MAX_ITEMS ? td__calloc(pieces + 1, sizeof *notes->pieces) : NULL;
     const char **next = notes->texts;
@@ -259,7 +320,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
                       &notes->label_deviation, &notes->label_normal_count);
     good = good && read_window(notes, json_object_get(object, "window")) &&
            read_resize(notes, json_object_get(object, "resize")) && read_missing(notes, object) &&
-           read_pieces(notes, object, &next);
+           read_pieces(notes, object, &next) && read_columns_of_text(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -269,12 +330,32 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
 void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->texts);
     td__free(notes->pieces);
+    td__free(notes->texts_of);
+    td__free(notes->matched);
     td__free(notes->mean);
     td__free(notes->deviation);
     td__free(notes->fill);
     td__free(notes->label_mean);
     td__free(notes->label_deviation);
     *notes = (td__data_notes){0};
+}
+
+bool td__data_notes_match(td__data_notes *notes, td_data_options *options) {
+    td_text *matched = td__calloc(options->text.count + 1, sizeof *matched);
+    for (size_t i = 0; matched && i < options->text.count; i++) {
+        matched[i] = options->text.items[i];
+        for (size_t k = 0; k < notes->text.count; k++) {
+            const td_text *before = &notes->text.items[k];
+            if (!strcmp(before->column, matched[i].column) && before->tokens == matched[i].tokens) {
+                matched[i].words = before->words;
+                matched[i].length = matched[i].length ? matched[i].length : before->length;
+            }
+        }
+    }
+    td__free(notes->matched);
+    notes->matched = matched;
+    options->text.items = matched;
+    return matched;
 }
 
 void td__data_notes_apply(const td__data_notes *notes, td_data_options *options) {
@@ -284,6 +365,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->ignore = notes->ignore;
     options->classes = notes->classes;
     options->categories = notes->categories;
+    options->text = notes->text;
     options->missing = notes->missing;
     options->fill = notes->fill;
     options->fill_count = notes->fill_count;

@@ -45,6 +45,9 @@ void td__table_release(td__table *table) {
     td__names_release(&table->input_names);
     td__names_release(&table->label_names);
     td__names_release(&table->remarks);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        td__names_release(&table->words[i]);
+    }
     for (int64_t i = 0; table->files && i < table->rows; i++) {
         td__free(table->files[i]);
     }

@@ -79,16 +79,20 @@ typedef struct td__names {
     size_t count, capacity;
     uint32_t *slots; /* hash table: number + 1, 0 is free */
     size_t slot_count;
+    size_t maximum; /* as many as there can be; 0: TD__NAMES_MAXIMUM */
 } td__names;
 
 #define TD__NAMES_MAXIMUM 65536
+#define TD__TEXTS_MAXIMUM 8 /* columns of text */
 #define TD__NAME_LENGTH_MAXIMUM 255
 
 /* A text from a file as a name: UTF-8, other bytes as \xE9, cut at size - 1 bytes; false when it was
  * cut. out may not be text. */
 bool td__name_clean(char *out, size_t size, const char *text);
-/* The text's number, added if new; -1 when memory is exhausted, or when there are
- * TD__NAMES_MAXIMUM texts already. */
+/* How many bytes the character at text has; 0 when it is not UTF-8. */
+size_t td__character_length(const char *text);
+/* The text's number, added if new; -1 when memory is exhausted, or when there are as many texts
+ * already as there can be. */
 int64_t td__names_add(td__names *names, const char *text);
 /* -1 when it is not there. */
 int64_t td__names_find(const td__names *names, const char *text);
@@ -109,6 +113,7 @@ typedef struct td__table {
     td__names input_names;  /* one for each input, or none */
     td__names label_names;  /* one for each label, or none */
     td__names remarks;      /* what should be said of how it was read */
+    td__names words[TD__TEXTS_MAXIMUM]; /* CSV: vocabularies of columns of text, as the options name them */
     bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
     char separator;  /* of a CSV file */
@@ -156,6 +161,7 @@ typedef struct td__request {
     td_names label_names;           /* its labels, where it has names */
     bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
+    const td__names *words;         /* CSV: TD__TEXTS_MAXIMUM vocabularies; NULL: those of the options */
     td_pieces input_pieces, label_pieces;
 } td__request;
 
