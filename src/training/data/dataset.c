@@ -120,6 +120,9 @@ static td_status check_texts(const td_data_options *o, td_error *error) {
         return td_error_set(error, TD_RANGE, "%zu columns of text; at most %d are read",
                             o->text.count, TD__TEXTS_MAXIMUM);
     }
+    if (o->text.count && o->window.length) {
+        return td_error_set(error, TD_INVALID, "`window` is for rows of numbers, not for `text`");
+    }
     for (size_t i = 0; i < o->text.count; i++) {
         const td_text *text = &o->text.items[i];
         bool bytes = text->tokens == TD_TOKENS_BYTES;

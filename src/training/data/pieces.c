@@ -97,7 +97,7 @@ static td_status read_columns(td__table *table, const td__request *request, td_e
                                             error);
     status = status ? status : keep_columns(table, request, &table->label_pieces, &request->label_pieces,
                                             error);
-    if (!status && table->classes.count) {
+    if (!status && labels.count && table->classes.count) {
         status =
             td_error_set(error, TD_UNSUPPORTED,
                          "%s: a label is text; of labels by name all are numbers, classes from "
