@@ -155,13 +155,15 @@ typedef enum td_lower { TD_LOWER_UNICODE, TD_LOWER_ASCII, TD_LOWER_NONE } td_low
 typedef struct td_text {
     const char *column;
     td_tokens tokens;
-    td_lower lower;      /* words and characters */
-    bool punctuation;    /* of words and characters: keep ASCII punctuation, which is removed otherwise */
-    int64_t length;      /* ids of a text: longer ones are cut, shorter ones filled with 0. 0: as many as
+    td_lower lower; /* words and characters */
+    bool
+        punctuation; /* of words and characters: keep ASCII punctuation, which is removed otherwise */
+    int64_t length; /* ids of a text: longer ones are cut, shorter ones filled with 0. 0: as many as
                             the longest text of the training file has, at most 256 */
-    int64_t vocabulary;  /* ids there are at most, 0 and 1 among them; 0: as many as tokens need */
-    int64_t min_count;   /* a token that is less often in the training file is unknown; 0: 1 */
-    td_names words;      /* the vocabulary from id 2 on (info's, of another data set); none: it is made of
+    int64_t vocabulary; /* ids there are at most, 0 and 1 among them; 0: as many as tokens need */
+    int64_t min_count;  /* a token that is less often in the training file is unknown; 0: 1 */
+    td_names
+        words; /* the vocabulary from id 2 on (info's, of another data set); none: it is made of
                             the training file */
 } td_text;
 
@@ -252,7 +254,10 @@ typedef struct td_data_options {
         folds; /* instead of a share: the examples are cut into this many parts, drawn by split … */
     int64_t fold;     /* … and this one, from 1, is the validation part; 0: 1 */
     td_resize resize; /* folders of images */
-    td_texts text;    /* CSV: columns of text, each of which becomes `length` inputs, COLUMN[0], … */
+    td_texts text; /* CSV: columns of text, each of which becomes `length` inputs, COLUMN[0], … */
+    const char
+        *groups; /* CSV: a column, no input; examples with the same value in it stay together, in
+                           the training part or in the validation part */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)

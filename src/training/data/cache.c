@@ -24,7 +24,14 @@ static const size_t lists[] = {
     offsetof(td__table, label_names),
     offsetof(td__table, remarks),
 #define WORDS(i) offsetof(td__table, words) + (i) * sizeof(td__names)
-    WORDS(0), WORDS(1), WORDS(2), WORDS(3), WORDS(4), WORDS(5), WORDS(6), WORDS(7),
+    WORDS(0),
+    WORDS(1),
+    WORDS(2),
+    WORDS(3),
+    WORDS(4),
+    WORDS(5),
+    WORDS(6),
+    WORDS(7),
 #undef WORDS
 };
 static_assert(TD__TEXTS_MAXIMUM == 8, "all vocabularies are listed");
@@ -33,9 +40,10 @@ enum { LISTS = sizeof lists / sizeof *lists };
 typedef struct td__cache_header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
-    int64_t rows, inputs, labels;     /* inputs, labels: in a row; a weight is one of the labels */
+    int64_t rows, inputs,
+        labels; /* inputs, labels: in a row; a weight and a group are labels here */
     int64_t text_size, counts[LISTS]; /* of the texts in each list */
-    int64_t has_header, separator, weighted;
+    int64_t has_header, separator, weighted, grouped;
     uint64_t check; /* hash of the fields above and of the text */
 } header;
 
@@ -87,8 +95,8 @@ static bool append_texts(growing *t, const td__request *request) {
                  (int)text->lower, (int)text->punctuation, (long long)text->length,
                  (long long)text->vocabulary, (long long)text->min_count, count,
                  (unsigned long long)hash);
-        done = append_names(t, "\ntext", &(td_names){&text->column, 1}) &&
-               append(t, how, strlen(how));
+        done =
+            append_names(t, "\ntext", &(td_names){&text->column, 1}) && append(t, how, strlen(how));
     }
     return done;
 }
@@ -103,14 +111,15 @@ static char *key_of(const td__request *request) {
              (int)options->label_kind, request->chosen ? " chosen" : "",
              request->text_labels ? " text labels" : "");
     td_names weight = {&options->weight, options->weight != NULL};
+    td_names groups = {&options->groups, options->groups != NULL};
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
                 append_names(&key, "\nlabel", &options->label) &&
                 append_names(&key, "\nignore", &options->ignore) &&
                 append_names(&key, "\nweight", &weight) &&
+                append_names(&key, "\ngroups", &groups) &&
                 append_names(&key, "\ncategories", &options->categories) &&
-                append_texts(&key, request) &&
-                append_names(&key, "\nmore", &request->more) &&
+                append_texts(&key, request) && append_names(&key, "\nmore", &request->more) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);
@@ -179,6 +188,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
                       .source_seconds = source->st_mtim.tv_sec,
                       .source_nanoseconds = source->st_mtim.tv_nsec,
                       .weighted = request->options->weight != NULL,
+                      .grouped = request->options->groups != NULL,
                       .key = key_of(request)};
     bool done = made.key && choose_folder(request->options->cache, &made.folder);
     if (done && made.folder) {
@@ -266,7 +276,8 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
     data += h.rows * h.inputs * (int64_t)sizeof(float);
     bool weighted = h.weighted != 0 && h.labels > 0;
-    td__table_set_labels(table, data, h.labels - weighted, weighted);
+    bool grouped = h.grouped != 0 && h.labels > weighted;
+    td__table_set_labels(table, data, h.labels - weighted - grouped, weighted, grouped);
     return true;
 }
 
@@ -304,7 +315,8 @@ td_status td__cache_compose(td__seal *seal, const td__cache *cache, const td__ro
                   .text_size = (int64_t)t.length,
                   .has_header = table->has_header,
                   .separator = table->separator,
-                  .weighted = cache->weighted};
+                  .weighted = cache->weighted,
+                  .grouped = cache->grouped};
     for (int k = 0; k < LISTS; k++) {
         h->counts[k] = (int64_t)list_of(table, k)->count;
     }

@@ -265,7 +265,8 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
     }
     if (!whole) {
         return td__csv_fail(csv, TD_RANGE, "%s: a class name of more than %d bytes",
-                            td__csv_place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            td__csv_place(csv, column, where, sizeof where),
+                            TD__NAME_LENGTH_MAXIMUM);
     }
     int64_t number = td__names_add(&csv->classes, text);
     if (number < 0) {
@@ -300,13 +301,15 @@ static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float
     bool missing = is_missing_cell(csv, &cell);
     if (!td__csv_name(&cell, text, sizeof text)) {
         return td__csv_fail(csv, TD_RANGE, "%s: a category of more than %d bytes",
-                            td__csv_place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            td__csv_place(csv, column, where, sizeof where),
+                            TD__NAME_LENGTH_MAXIMUM);
     }
     if (csv->survey) {
         bool room = missing || td__names_add(known, text) >= 0;
         return room ? TD__CSV_RECORD
                     : td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d categories",
-                                   td__csv_place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+                                   td__csv_place(csv, column, where, sizeof where),
+                                   TD__NAMES_MAXIMUM);
     }
     int64_t number = missing ? -1 : td__names_find(known, text);
     for (size_t i = 0; i < known->count; i++) {
@@ -315,7 +318,7 @@ static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float
     return missing || number >= 0 ? TD__CSV_RECORD : unknown_category(csv, column, text);
 }
 
-/* Of a cell that becomes several inputs, and is not looked at but as a whole. */
+/* Of a cell that is only looked at as a whole. */
 static td__csv_outcome whole_cell(td__csv *csv, char **p, int64_t column, float *values) {
     td__csv_cell cell;
     td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
@@ -323,7 +326,9 @@ static td__csv_outcome whole_cell(td__csv *csv, char **p, int64_t column, float 
         return outcome;
     }
     *p = cell.behind;
-    return td__csv_read_text(csv, &cell, column, csv->survey ? NULL : values);
+    return csv->columns[column].use == TD__CSV_GROUP
+               ? td__csv_read_group(csv, &cell, column, values)
+               : td__csv_read_text(csv, &cell, column, csv->survey ? NULL : values);
 }
 
 static td__csv_outcome wrong_width(td__csv *csv, int64_t found, bool more) {
@@ -398,7 +403,7 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     if (c->use == TD__CSV_CATEGORY) {
         return category_of(csv, p, column, value);
     }
-    if (c->use == TD__CSV_TEXT) {
+    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_GROUP) {
         return whole_cell(csv, p, column, value);
     }
     td__csv_cell cell;
@@ -516,9 +521,9 @@ static td_status take_row(td__csv *csv, td__row_store *store) {
     if (!store || (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED)) {
         return TD_OK;
     }
-    return csv->status = td__row_store_add(store, csv->values, (size_t)csv->input_count,
-                                           csv->values + csv->input_count,
-                                           (size_t)(csv->label_count + csv->weighted), csv->error);
+    return csv->status =
+               td__row_store_add(store, csv->values, (size_t)csv->input_count,
+                                 csv->values + csv->input_count, td__csv_behind(csv), csv->error);
 }
 
 td_status td__csv_parse(td__csv *csv, td__row_store *store) {

@@ -34,6 +34,7 @@ typedef enum td__csv_use {
     TD__CSV_TEXT,     /* an input for each id */
     TD__CSV_LABEL,    /* not yet known which of these */
     TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
+    TD__CSV_GROUP,    /* of the example: a number for each text, behind the weight */
     TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
 
@@ -70,21 +71,23 @@ typedef struct td__csv {
     int64_t column_count;
     int64_t input_count, label_count;
     bool weighted;                      /* there is a column of weights */
-    float *values;                      /* a row: inputs, labels, weight */
+    bool grouped;                       /* there is a column of groups */
+    float *values;                      /* a row: inputs, labels, weight, group */
     int64_t rows;                       /* so far */
     td__names classes;                  /* texts of the label column */
+    td__names groups;                   /* texts of the column of groups */
     td__names input_names, label_names; /* one for each, or none */
     td__names remarks;
-    td__names *categories; /* the texts of each column that is one; as many as the options name */
-    const td__names *words;  /* borrowed: vocabularies of texts; NULL in a survey that makes them */
-    td__text_column *texts;  /* as many as the options name */
+    td__names *categories;  /* the texts of each column that is one; as many as the options name */
+    const td__names *words; /* borrowed: vocabularies of texts; NULL in a survey that makes them */
+    td__text_column *texts; /* as many as the options name */
     size_t text_count;
-    bool survey;           /* only categories and texts are looked at, to find what inputs they become */
-    bool surveyed;         /* inputs come from a survey of this file */
-    bool chosen;           /* they are all that is to be taken of it */
-    bool text_labels;      /* labels are texts though they look like numbers: 01 is not 1 */
-    bool value_missing;    /* in the row that is being parsed */
-    bool any_missing;      /* in the file */
+    bool survey;      /* only categories and texts are looked at, to find what inputs they become */
+    bool surveyed;    /* inputs come from a survey of this file */
+    bool chosen;      /* they are all that is to be taken of it */
+    bool text_labels; /* labels are texts though they look like numbers: 01 is not 1 */
+    bool value_missing; /* in the row that is being parsed */
+    bool any_missing;   /* in the file */
 } td__csv;
 
 /* A cell as it stands in the buffer. */
@@ -171,6 +174,12 @@ const char *td__csv_place(const td__csv *csv, int64_t column, char *text, size_t
 /* csv_cells.c: a cell that becomes values. */
 td__csv_outcome td__csv_read_text(td__csv *csv, const td__csv_cell *cell, int64_t column,
                                   float *values);
+td__csv_outcome td__csv_read_group(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                   float *value);
+/* How many values a row has behind its inputs. */
+static inline size_t td__csv_behind(const td__csv *csv) {
+    return (size_t)(csv->label_count + csv->weighted + csv->grouped);
+}
 /* One cell, whatever its column is for; p moves to the separator or line end behind it. */
 td__csv_outcome td__csv_parse_cell(td__csv *csv, char **p, int64_t column);
 /* RECORD or INCOMPLETE, or FAILED for a quote that is never closed and the like. */

@@ -43,7 +43,7 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use, int
     if (c->use != TD__CSV_NUMBER) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
                                           "%s: column '%s' is named twice in `label`, `ignore`, "
-                                          "`weight`, `categories` and `text`",
+                                          "`weight`, `groups`, `categories` and `text`",
                                           csv->path, td__csv_column_name(csv, column, text));
     }
     c->use = use;
@@ -89,10 +89,14 @@ static td_status use_labels(td__csv *csv) {
     return TD_OK;
 }
 
-static td_status use_weight(td__csv *csv) {
+static td_status use_weight_and_group(td__csv *csv) {
     int64_t unused;
     csv->weighted = csv->options->weight != NULL;
-    return csv->weighted ? use_column(csv, csv->options->weight, TD__CSV_WEIGHT, &unused) : TD_OK;
+    csv->grouped = csv->options->groups != NULL;
+    if (csv->weighted && use_column(csv, csv->options->weight, TD__CSV_WEIGHT, &unused)) {
+        return csv->status;
+    }
+    return csv->grouped ? use_column(csv, csv->options->groups, TD__CSV_GROUP, &unused) : TD_OK;
 }
 
 /* Found by name only in a survey; afterwards the wanted inputs say which columns they are. */
@@ -213,7 +217,7 @@ static const char *list_all(list *l, const td__names *names) {
 /* The columns that a list of inputs comes from. */
 typedef struct wanted_columns {
     td__names names;
-    int32_t *first;    /* each column's first input */
+    int32_t *first;     /* each column's first input */
     int32_t *expansion; /* what it becomes (td__csv_expansion_at), or -1 */
 } wanted_columns;
 
@@ -427,6 +431,8 @@ static void assign_labels(td__csv *csv, char *const *texts, const bool *numbers,
         } else if (c->use == TD__CSV_WEIGHT) {
             c->slot = (int32_t)(csv->input_count + csv->label_count);
             c->use = TD__CSV_NUMBER;
+        } else if (c->use == TD__CSV_GROUP) {
+            c->slot = (int32_t)(csv->input_count + csv->label_count + csv->weighted);
         }
     }
 }
@@ -437,7 +443,7 @@ static void skip_others(td__csv *csv) {
         td__csv_column *c = &csv->columns[i];
         if (c->use == TD__CSV_NUMBER) {
             c->use = TD__CSV_SKIPPED;
-        } else if (c->use == TD__CSV_LABEL || c->use == TD__CSV_WEIGHT) {
+        } else if (c->use == TD__CSV_LABEL || c->use == TD__CSV_WEIGHT || c->use == TD__CSV_GROUP) {
             c->use = TD__CSV_IGNORED;
         }
         c->slot = 0;
@@ -452,7 +458,7 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
     for (int64_t i = 0; i < csv->column_count; i++) {
         csv->columns[i].slot = -1;
     }
-    if (use_ignored(csv) || use_labels(csv) || use_weight(csv) || use_expansions(csv)) {
+    if (use_ignored(csv) || use_labels(csv) || use_weight_and_group(csv) || use_expansions(csv)) {
         return csv->status;
     }
     if (csv->survey) {
@@ -466,7 +472,7 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
                                           csv->path, (long long)csv->column_count);
     }
     csv->values =
-        td__calloc((size_t)(csv->input_count + csv->label_count) + 2, sizeof *csv->values);
+        td__calloc((size_t)(csv->input_count + csv->label_count) + 3, sizeof *csv->values);
     if (!csv->values) {
         return no_memory(csv);
     }
@@ -488,7 +494,8 @@ td_status td__csv_check_missing(td__csv *csv) {
         if (c->missing && !allowed) {
             char name[NAME_SIZE], text[NAME_SIZE + 64];
             snprintf(text, sizeof text, "%.60s: %lld, the first in line %lld",
-                     td__csv_column_name(csv, i, name), (long long)c->missing, (long long)c->missing_line);
+                     td__csv_column_name(csv, i, name), (long long)c->missing,
+                     (long long)c->missing_line);
             list_item(&columns, text);
             total += c->missing;
             inputs = inputs || !label;

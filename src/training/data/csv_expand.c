@@ -97,7 +97,7 @@ static bool name_category(td__names *inputs, const char *column, td__names *text
 /* How many ids a text gets: as many as were asked for, or as the longest has. */
 static int64_t choose_length(const td__text_column *text) {
     int64_t longest = text->longest ? text->longest : 1;
-    return text->how.length                     ? text->how.length
+    return text->how.length                    ? text->how.length
            : longest < TD__TEXT_LENGTH_GUESSED ? longest
                                                : TD__TEXT_LENGTH_GUESSED;
 }

@@ -32,7 +32,8 @@ static void take_memory(td__table *table, td__row_store *store, const td__csv *c
     inputs->values = labels->values = NULL;
     table->input = td__array_plain(table->bytes[0].data, TD__F32, TD_SHAPE(csv->input_count),
                                    csv->input_count);
-    td__table_set_labels(table, table->bytes[1].data, csv->label_count, csv->weighted);
+    td__table_set_labels(table, table->bytes[1].data, csv->label_count, csv->weighted,
+                         csv->grouped);
 }
 
 /* The store goes to the cache, and the table is mapped from there. */
@@ -178,7 +179,8 @@ static td_status survey(const td__request *request, td__input *input, known *k, 
     if (request->chosen) {
         bool room = !status && expand_chosen(request, &all, &k->found);
         td__names_release(&all);
-        status = status || room ? status : td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+        status = status || room ? status
+                                : td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
     } else {
         k->found = all;
     }

@@ -131,10 +131,11 @@ static td_status check_texts(const td_data_options *o, td_error *error) {
             (text->vocabulary && text->vocabulary <= TD__TEXT_FIRST) ||
             text->vocabulary > TD__TEXT_WORDS_MAXIMUM ||
             (bytes && (text->vocabulary || text->min_count))) {
-            return td_error_set(error, TD_RANGE,
-                                "`text` needs columns; a length is from 1 to %d, a vocabulary from %d "
-                                "to %d ids (0 is padding, 1 an unknown token); of bytes there are 258",
-                                TD__TEXT_LENGTH_MAXIMUM, TD__TEXT_FIRST + 1, TD__TEXT_WORDS_MAXIMUM);
+            return td_error_set(
+                error, TD_RANGE,
+                "`text` needs columns; a length is from 1 to %d, a vocabulary from %d "
+                "to %d ids (0 is padding, 1 an unknown token); of bytes there are 258",
+                TD__TEXT_LENGTH_MAXIMUM, TD__TEXT_FIRST + 1, TD__TEXT_WORDS_MAXIMUM);
         }
     }
     return TD_OK;
@@ -184,6 +185,11 @@ static td_status check_options(const td_data_options *o, td_error *error) {
                             "`window` needs a length from 1 to %d; horizon and stride are not "
                             "negative",
                             LONGEST);
+    }
+    if (o->groups && ((o->validation_share == 0 && !o->folds) || o->window.length)) {
+        return td_error_set(error, TD_INVALID,
+                            "`groups` stay together where a validation part is drawn: it needs "
+                            "`validation`, a share or folds, and no `window`");
     }
     enum { LARGEST_IMAGE = 32768 };
     if (o->resize.height < 0 || o->resize.width < 0 || o->resize.height > LARGEST_IMAGE ||
@@ -298,10 +304,13 @@ static td_status read_table(td__table *table, const td__request *request, td_err
             td_error_set(error, TD_INVALID, "%s: several files are one data set where they are CSV",
                          request->path);
     }
-    bool made = request->options->text.count && !request->inputs.count; /* from its columns */
-    if (!status && made && reader != td__csv_read) {
-        status = td_error_set(error, TD_INVALID, "%s: `text` names columns of a CSV file",
-                              request->path ? request->path : "the data");
+    const char *columns = request->options->groups ? "groups"
+                          : request->options->text.count && !request->inputs.count
+                              ? "text"
+                              : NULL; /* with known inputs, these may be there as ids */
+    if (!status && columns && reader != td__csv_read) {
+        status = td_error_set(error, TD_INVALID, "%s: `%s` names columns of a CSV file",
+                              request->path ? request->path : "the data", columns);
     }
     status = status ? status : reader(table, &opened, error);
     if (!status && opened.input) {
@@ -353,7 +362,8 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
 }
 
 /* How texts became ids, with what was found out: new data can be read with it. */
-static td_status report_texts(td_dataset *dataset, const td_data_options *options, td_error *error) {
+static td_status report_texts(td_dataset *dataset, const td_data_options *options,
+                              td_error *error) {
     const td__table *table = &dataset->tables[0];
     size_t count = options->text.count;
     dataset->texts = td__calloc(count + 1, sizeof *dataset->texts);
@@ -366,7 +376,8 @@ static td_status report_texts(td_dataset *dataset, const td_data_options *option
         text->length = 0;
         room = text->column != NULL;
         for (size_t k = 0; room && k < table->input_names.count; k++) {
-            text->length += !strcmp(td__csv_base(options, table->input_names.items[k]), text->column);
+            text->length +=
+                !strcmp(td__csv_base(options, table->input_names.items[k]), text->column);
         }
     }
     dataset->info.text = (td_texts){dataset->texts, room ? count : 0};

@@ -114,6 +114,9 @@ td_status td__window_prepare(td_dataset *dataset, const td_data_options *options
 
 /* split.c */
 td_status td__split(td_dataset *dataset, const td_data_options *options, td_error *error);
+/* split_groups.c: which of total examples are in the validation part, where groups stay together. */
+td_status td__split_groups(td_dataset *dataset, const td_data_options *options, int64_t total,
+                           bool *chosen, td_error *error);
 /* Puts count rows into an order that depends on seed and stream alone. */
 void td__shuffle(uint32_t *rows, int64_t count, uint64_t seed, uint64_t stream);
 

@@ -69,7 +69,7 @@ uint32_t td__lower(uint32_t letter) {
             high = middle;
         }
     }
-    bool found = low < RUNS && letter >= runs[low].first &&
-                 (letter - runs[low].first) % runs[low].step == 0;
+    bool found =
+        low < RUNS && letter >= runs[low].first && (letter - runs[low].first) % runs[low].step == 0;
     return found ? (uint32_t)((int32_t)letter + runs[low].distance) : letter;
 }

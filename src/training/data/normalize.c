@@ -111,8 +111,7 @@ static void leave_ids(td_dataset *dataset, const td_data_options *options) {
     int64_t columns = (int64_t)names->count, count = dataset->tables[0].input.count;
     for (int64_t i = 0; i < count && options->text.count && columns; i++) {
         const char *rest;
-        ptrdiff_t expansion =
-            td__csv_expansion_of(options, names->items[i % columns], &rest);
+        ptrdiff_t expansion = td__csv_expansion_of(options, names->items[i % columns], &rest);
         if (expansion >= 0 &&
             td__csv_expansion_at(options, (size_t)expansion).use == TD__CSV_TEXT) {
             dataset->mean[i] = 0;

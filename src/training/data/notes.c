@@ -17,8 +17,8 @@ static const char *const missing[] = {
 };
 enum { MISSING = sizeof missing / sizeof *missing };
 
-static const char *const tokens[] = {"words", "characters", "bytes"};     /* td_tokens */
-static const char *const lowers[] = {"unicode", "ascii", "none"};         /* td_lower */
+static const char *const tokens[] = {"words", "characters", "bytes"}; /* td_tokens */
+static const char *const lowers[] = {"unicode", "ascii", "none"};     /* td_lower */
 enum { TOKENS = sizeof tokens / sizeof *tokens, LOWERS = sizeof lowers / sizeof *lowers };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -53,18 +53,19 @@ static bool put_floats(json_t *object, const char *key, const float *values, int
     return json_object_set_new(object, key, list) == 0;
 }
 
-/* New data has no use for weights. */
+/* New data has no use for weights and groups. */
 static bool put_ignored(json_t *object, const td_data_options *options) {
+    const char *const more[] = {options->weight, options->groups};
     bool good = put_texts(object, "ignore", options->ignore);
-    if (!good || !options->weight) {
-        return good;
+    for (size_t i = 0; good && i < sizeof more / sizeof *more; i++) {
+        json_t *list = json_object_get(object, "ignore");
+        if (more[i] && !list) {
+            list = json_array();
+            good = list && json_object_set_new(object, "ignore", list) == 0;
+        }
+        good = good && (!more[i] || json_array_append_new(list, json_string(more[i])) == 0);
     }
-    json_t *list = json_object_get(object, "ignore");
-    if (!list) {
-        list = json_array();
-        good = list && json_object_set_new(object, "ignore", list) == 0;
-    }
-    return good && json_array_append_new(list, json_string(options->weight)) == 0;
+    return good;
 }
 
 /* What had a file of its own is looked for by its name in new data, an .npz. */

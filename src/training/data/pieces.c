@@ -66,8 +66,8 @@ static int64_t count_values(const td__table *table, const td__request *request,
     return inputs ? count : (int64_t)piece->from.count;
 }
 
-static td_status keep_columns(const td__table *table, const td__request *request,
-                              td__pieces *kept, const td_pieces *pieces, td_error *error) {
+static td_status keep_columns(const td__table *table, const td__request *request, td__pieces *kept,
+                              const td_pieces *pieces, td_error *error) {
     bool inputs = kept == &table->input_pieces;
     kept->items = td__calloc(pieces->count + 1, sizeof *kept->items);
     td_status status = kept->items ? TD_OK : no_memory("columns", error);
@@ -93,10 +93,12 @@ static td_status read_columns(td__table *table, const td__request *request, td_e
         columns.label_names = (td_names){0};
     }
     status = status ? status : td__csv_read(table, &columns, error);
-    status = status ? status : keep_columns(table, request, &table->input_pieces, &request->input_pieces,
-                                            error);
-    status = status ? status : keep_columns(table, request, &table->label_pieces, &request->label_pieces,
-                                            error);
+    status =
+        status ? status
+               : keep_columns(table, request, &table->input_pieces, &request->input_pieces, error);
+    status =
+        status ? status
+               : keep_columns(table, request, &table->label_pieces, &request->label_pieces, error);
     if (!status && labels.count && table->classes.count) {
         status =
             td_error_set(error, TD_UNSUPPORTED,

@@ -72,8 +72,9 @@ td_status td__table_need(const td__table *table, int64_t row, td_error *error) {
     return td__supply_need(table->supply, &row, 1, error);
 }
 
-void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted) {
-    int64_t stride = (labels + weighted) * (int64_t)sizeof(float);
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted,
+                          bool grouped) {
+    int64_t stride = (labels + weighted + grouped) * (int64_t)sizeof(float);
     if (labels > 0) {
         table->label = td__array_plain(data, TD__F32, TD_SHAPE(labels), labels);
         table->label.row_stride = stride;
@@ -81,6 +82,11 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
     if (weighted) {
         table->weight = td__array_plain((const float *)data + labels, TD__F32, TD_SHAPE(1), 1);
         table->weight.row_stride = stride;
+    }
+    if (grouped) {
+        table->group =
+            td__array_plain((const float *)data + labels + weighted, TD__F32, TD_SHAPE(1), 1);
+        table->group.row_stride = stride;
     }
 }
 

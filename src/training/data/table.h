@@ -109,12 +109,14 @@ typedef struct td__table {
     int64_t rows;
     td__array input, label; /* label.data is NULL without labels */
     td__array weight;       /* one for each row; data is NULL without */
+    td__array group;        /* the same: numbers from 0, in the order of the file */
     td__names classes;      /* of text labels, which then are numbers in it */
     td__names input_names;  /* one for each input, or none */
     td__names label_names;  /* one for each label, or none */
     td__names remarks;      /* what should be said of how it was read */
-    td__names words[TD__TEXTS_MAXIMUM]; /* CSV: vocabularies of columns of text, as the options name them */
-    bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
+    td__names words
+        [TD__TEXTS_MAXIMUM]; /* CSV: vocabularies of columns of text, as the options name them */
+    bool label_untyped;      /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
     char separator;  /* of a CSV file */
     bool is_picture; /* (height, width, channels) by itself */
@@ -139,8 +141,9 @@ TD_NODISCARD td_status td__table_get_bytes(td__table *table, td__bytes *bytes, c
                                            int64_t maximum, td_error *error);
 /* Returns when input has this row. */
 TD_NODISCARD td_status td__table_need(const td__table *table, int64_t row, td_error *error);
-/* Labels, and where weighted a weight behind them, in rows of float32 at data. */
-void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
+/* Labels, and where there are any a weight and a group behind them, in rows of float32 at data. */
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted,
+                          bool grouped);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
  * pages are released, now and then. *done is 0 at first, and how far that got. */
 void td__table_release_rows(const td__table *table, int64_t row, size_t *done);
@@ -161,7 +164,7 @@ typedef struct td__request {
     td_names label_names;           /* its labels, where it has names */
     bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
-    const td__names *words;         /* CSV: TD__TEXTS_MAXIMUM vocabularies; NULL: those of the options */
+    const td__names *words; /* CSV: TD__TEXTS_MAXIMUM vocabularies; NULL: those of the options */
     td_pieces input_pieces, label_pieces;
 } td__request;
 

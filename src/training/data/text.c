@@ -58,7 +58,8 @@ static bool make_clean(const td__text_column *column, size_t size, size_t *used,
             *place = i;
             return false;
         }
-        bool small = how->lower == TD_LOWER_UNICODE || (how->lower == TD_LOWER_ASCII && length == 1);
+        bool small =
+            how->lower == TD_LOWER_UNICODE || (how->lower == TD_LOWER_ASCII && length == 1);
         if (length == 1 && !how->punctuation && is_punctuation(raw[i])) {
             continue;
         }
@@ -104,8 +105,8 @@ static td__text_outcome count_token(td__text_column *column, const char *token, 
         bool full = before >= TD__TEXT_WORDS_MAXIMUM || number >= 0;
         return full ? TD__TEXT_TOO_MANY : TD__TEXT_NO_MEMORY;
     }
-    if (!td__grow(&column->counts, &column->count_room, column->found.count,
-                  TD__TEXT_WORDS_MAXIMUM, sizeof *column->counts)) {
+    if (!td__grow(&column->counts, &column->count_room, column->found.count, TD__TEXT_WORDS_MAXIMUM,
+                  sizeof *column->counts)) {
         return TD__TEXT_NO_MEMORY;
     }
     column->counts[number] = (new ? 0 : column->counts[number]) + 1;
@@ -196,8 +197,9 @@ bool td__text_settle(td__text_column *column, td__names *words) {
 
 bool td__text_remark(const td__text_column *column, const char *path, const char *name, char *text,
                      size_t size) {
-    static const char *const nouns[] = {
-        [TD_TOKENS_WORDS] = "words", [TD_TOKENS_CHARACTERS] = "characters", [TD_TOKENS_BYTES] = "bytes"};
+    static const char *const nouns[] = {[TD_TOKENS_WORDS] = "words",
+                                        [TD_TOKENS_CHARACTERS] = "characters",
+                                        [TD_TOKENS_BYTES] = "bytes"};
     const char *noun = nouns[column->how.tokens];
     char cut[160] = "", unknown[160] = "", empty[80] = "";
     if (column->cut) {

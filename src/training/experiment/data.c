@@ -479,6 +479,7 @@ static const td__key data_keys[] = {
     {.field = {.key = "categories", AT(categories)}, .read = td__read_names},
     {.field = {.key = "text", AT(text)}, .read = read_text},
     KEY(TEXT, weight, "weight", NULL),
+    KEY(TEXT, groups, "groups", NULL),
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
     {.field = {.key = "separator", AT(separator)}, .read = read_separator},

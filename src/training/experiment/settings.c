@@ -188,12 +188,13 @@ bool td__choice_add_ids(const td__choice *layer, const td_texts *texts, int64_t 
     for (size_t i = 0; i < layer->count; i++) {
         settings[i] = layer->settings[i];
         const td__field *field =
-            kind ? td__field_find(kind->fields, kind->field_count, settings[i].key, "", NULL) : NULL;
+            kind ? td__field_find(kind->fields, kind->field_count, settings[i].key, "", NULL)
+                 : NULL;
         option = option && field && !strcmp(field->key, option) ? NULL : option;
     }
     if (option) {
-        settings[layer->count] = (td_setting){
-            option, {.kind = TD_VALUE_NUMBER, .number = (double)ids}};
+        settings[layer->count] =
+            (td_setting){option, {.kind = TD_VALUE_NUMBER, .number = (double)ids}};
     }
     return option;
 }
