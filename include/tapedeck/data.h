@@ -172,6 +172,29 @@ typedef struct td_texts {
     size_t count;
 } td_texts;
 
+/* What 1/5/2024 is. Values are part of the binary interface: only ever append. */
+typedef enum td_date_order {
+    TD_DATE_ORDER_AUTO, /* by days above 12 in the file; an error when there are none */
+    TD_DATE_DAY_FIRST,
+    TD_DATE_MONTH_FIRST
+} td_date_order;
+
+/* A column of dates, which become numbers: year, month, day, weekday (Monday is 0), day_of_year, hour, minute, second;
+ * month_sin, month_cos and the same of weekday, day_of_year and hour: where in its cycle it is; days: since. */
+typedef struct td_date {
+    const char *column;
+    td_names parts; /* none: year, month, day, weekday, their cycles and days; hours where the training
+                       file has any */
+    td_date_order order;
+    bool has_since;
+    int64_t since; /* seconds since 1970-01-01 UTC that days begin at; else at the first day of the training file */
+} td_date;
+
+typedef struct td_dates {
+    const td_date *items;
+    size_t count;
+} td_dates;
+
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
@@ -258,6 +281,7 @@ typedef struct td_data_options {
     const char
         *groups; /* CSV: a column, no input; examples with the same value in it stay together, in
                            the training part or in the validation part */
+    td_dates dates; /* CSV: columns of dates, each of which becomes an input for each part, COLUMN.year, … */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -302,6 +326,7 @@ typedef struct td_data_info {
     const td_data_piece *input_pieces, *label_pieces; /* as the options have them */
     size_t input_piece_count, label_piece_count;
     td_texts text; /* as the options have it, with lengths and vocabularies */
+    td_dates dates; /* the same, with what was found out of the training file */
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

@@ -23,6 +23,7 @@ static const size_t lists[] = {
     offsetof(td__table, input_names),
     offsetof(td__table, label_names),
     offsetof(td__table, remarks),
+    offsetof(td__table, date_facts),
 #define WORDS(i) offsetof(td__table, words) + (i) * sizeof(td__names)
     WORDS(0),
     WORDS(1),
@@ -85,9 +86,10 @@ static bool append_texts(growing *t, const td__request *request) {
     for (size_t i = 0; done && i < texts->count; i++) {
         const td_text *text = &texts->items[i];
         uint64_t hash = TD__HASH_START;
-        size_t count = request->words ? request->words[i].count : text->words.count;
+        size_t count = request->first ? request->first->words[i].count : text->words.count;
         for (size_t k = 0; k < count; k++) {
-            const char *word = request->words ? request->words[i].items[k] : text->words.items[k];
+            const char *word =
+                request->first ? request->first->words[i].items[k] : text->words.items[k];
             hash = td__hash_bytes(hash, word, strlen(word) + 1);
         }
         char how[200];
@@ -97,6 +99,26 @@ static bool append_texts(growing *t, const td__request *request) {
                  (unsigned long long)hash);
         done =
             append_names(t, "\ntext", &(td_names){&text->column, 1}) && append(t, how, strlen(how));
+    }
+    return done;
+}
+
+static bool append_dates(growing *t, const td__request *request) {
+    const td_dates *dates = &request->options->dates;
+    td_date known[TD__DATES_MAXIMUM] = {{0}};
+    bool done = true;
+    for (size_t i = 0; i < dates->count; i++) {
+        known[i] = dates->items[i];
+    }
+    if (request->first) {
+        td__table_dates(request->first, known);
+    }
+    for (size_t i = 0; done && i < dates->count; i++) {
+        char how[80];
+        snprintf(how, sizeof how, "\n %d %d %lld", (int)known[i].order, (int)known[i].has_since,
+                 (long long)known[i].since);
+        done = append_names(t, "\ndate", &(td_names){&known[i].column, 1}) &&
+               append_names(t, "\n parts", &known[i].parts) && append(t, how, strlen(how));
     }
     return done;
 }
@@ -119,7 +141,8 @@ static char *key_of(const td__request *request) {
                 append_names(&key, "\nweight", &weight) &&
                 append_names(&key, "\ngroups", &groups) &&
                 append_names(&key, "\ncategories", &options->categories) &&
-                append_texts(&key, request) && append_names(&key, "\nmore", &request->more) &&
+                append_texts(&key, request) && append_dates(&key, request) &&
+                append_names(&key, "\nmore", &request->more) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);

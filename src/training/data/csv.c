@@ -328,6 +328,8 @@ static td__csv_outcome whole_cell(td__csv *csv, char **p, int64_t column, float 
     *p = cell.behind;
     return csv->columns[column].use == TD__CSV_GROUP
                ? td__csv_read_group(csv, &cell, column, values)
+           : csv->columns[column].use == TD__CSV_DATE
+               ? td__csv_read_date(csv, &cell, column, csv->survey ? NULL : values)
                : td__csv_read_text(csv, &cell, column, csv->survey ? NULL : values);
 }
 
@@ -403,7 +405,7 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     if (c->use == TD__CSV_CATEGORY) {
         return category_of(csv, p, column, value);
     }
-    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_GROUP) {
+    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_DATE || c->use == TD__CSV_GROUP) {
         return whole_cell(csv, p, column, value);
     }
     td__csv_cell cell;
@@ -428,7 +430,7 @@ static td__csv_outcome scan_record(td__csv *csv) {
 
 static td__csv_outcome parse_record(td__csv *csv) {
     td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
-    if (outcome == TD__CSV_RECORD && csv->text_count && !csv->finished) {
+    if (outcome == TD__CSV_RECORD && csv->text_count + csv->date_count && !csv->finished) {
         outcome = scan_record(csv);
     }
     if (outcome != TD__CSV_RECORD) {
@@ -501,7 +503,8 @@ static void count_missing(td__csv *csv) {
     for (int64_t i = 0; i < csv->column_count; i++) {
         td__csv_column *c = &csv->columns[i];
         bool used = c->use == TD__CSV_NUMBER || c->use == TD__CSV_CLASS ||
-                    c->use == TD__CSV_CLASS_NUMBER || c->use == TD__CSV_CATEGORY;
+                    c->use == TD__CSV_CLASS_NUMBER || c->use == TD__CSV_CATEGORY ||
+                    c->use == TD__CSV_DATE;
         if (used && isnan(csv->values[c->slot])) {
             c->missing_line = c->missing++ ? c->missing_line : csv->record_line;
         }
@@ -549,5 +552,5 @@ td_status td__csv_parse(td__csv *csv, td__row_store *store) {
         csv->status = td_error_set(csv->error, TD_FORMAT, "%s has a header but no rows", csv->path);
     }
     td_status status = csv->status ? csv->status : td__csv_check_missing(csv);
-    return status || csv->survey ? status : td__csv_remark_texts(csv);
+    return status || csv->survey ? status : td__csv_remark_cells(csv);
 }

@@ -7,6 +7,7 @@
 #ifndef TAPEDECK_DATA_CSV_H
 #define TAPEDECK_DATA_CSV_H
 
+#include "data/date.h"
 #include "data/store.h"
 #include "data/table.h"
 #include "data/text.h"
@@ -32,6 +33,7 @@ typedef enum td__csv_use {
     TD__CSV_IGNORED,
     TD__CSV_CATEGORY, /* an input for each text */
     TD__CSV_TEXT,     /* an input for each id */
+    TD__CSV_DATE,     /* an input for each part */
     TD__CSV_LABEL,    /* not yet known which of these */
     TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
     TD__CSV_GROUP,    /* of the example: a number for each text, behind the weight */
@@ -41,10 +43,22 @@ typedef enum td__csv_use {
 typedef struct td__csv_column {
     td__csv_use use;
     int32_t slot;     /* in values; the first of a category's */
-    int32_t category; /* in categories, in texts */
+    int32_t category; /* in categories, in texts, in dates */
     int64_t missing;  /* values so far */
     int64_t missing_line;
 } td__csv_column;
+
+enum { TD__DATE_PARTS_MAXIMUM = 32 };
+
+/* A column of dates, and what a survey has seen of it. */
+typedef struct td__date_column {
+    td_date how; /* column and parts are not looked at */
+    int parts[TD__DATE_PARTS_MAXIMUM];
+    int64_t part_count;
+    bool has_times, is_open, first_above, second_above; /* a number above 12 */
+    double earliest[2];                                 /* the day first, the month first */
+    int64_t zoned, plain;                               /* with and without a time zone */
+} td__date_column;
 
 typedef struct td__csv {
     const td_data_options *options; /* label, ignore and header are used */
@@ -82,6 +96,9 @@ typedef struct td__csv {
     const td__names *words; /* borrowed: vocabularies of texts; NULL in a survey that makes them */
     td__text_column *texts; /* as many as the options name */
     size_t text_count;
+    const td_date *known_dates; /* borrowed: what is known of dates beside the options; may be NULL */
+    td__date_column *dates;     /* as many as the options name */
+    size_t date_count;
     bool survey;      /* only categories and texts are looked at, to find what inputs they become */
     bool surveyed;    /* inputs come from a survey of this file */
     bool chosen;      /* they are all that is to be taken of it */
@@ -147,14 +164,14 @@ bool td__csv_make_expansions(td__csv *csv);
 void td__csv_release_expansions(td__csv *csv);
 /* The names of all inputs of a file that has such columns, found by reading it through, and the vocabularies of texts
  * that are not given. like is a parser before td__csv_start, with input and error. */
-td_status td__csv_survey(const td__csv *like, td__names *inputs, td__names *words);
+td_status td__csv_survey(const td__csv *like, td__names *inputs, td__names *words, td_date *dates);
 /* The column that an input comes from. */
 const char *td__csv_base(const td_data_options *options, const char *input);
 /* Adds the inputs that a column became in a survey; the column itself, when it was not found. */
 bool td__csv_expand(const td_data_options *options, const td__names *found, const char *column,
                     td__names *inputs);
 /* Remarks on texts that were cut and the like. */
-td_status td__csv_remark_texts(td__csv *csv);
+td_status td__csv_remark_cells(td__csv *csv);
 bool td__csv_add_unique(td__names *names, const char *name);
 /* How a message names a column; text has TD__NAME_LENGTH_MAXIMUM + 1 bytes. */
 const char *td__csv_column_name(const td__csv *csv, int64_t column, char *text);
@@ -173,6 +190,8 @@ td__csv_outcome td__csv_parse_record(td__csv *csv);
 const char *td__csv_place(const td__csv *csv, int64_t column, char *text, size_t size);
 /* csv_cells.c: a cell that becomes values. */
 td__csv_outcome td__csv_read_text(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                  float *values);
+td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_t column,
                                   float *values);
 td__csv_outcome td__csv_read_group(td__csv *csv, const td__csv_cell *cell, int64_t column,
                                    float *value);

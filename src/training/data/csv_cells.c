@@ -1,6 +1,7 @@
 /* Cells that become several inputs. */
 #include "data/csv.h"
 
+#include <math.h>
 #include <string.h>
 
 td__csv_outcome td__csv_read_text(td__csv *csv, const td__csv_cell *cell, int64_t column,
@@ -56,5 +57,62 @@ td__csv_outcome td__csv_read_group(td__csv *csv, const td__csv_cell *cell, int64
                             td__csv_place(csv, column, where, sizeof where), GROUPS_MAXIMUM);
     }
     *value = (float)number;
+    return TD__CSV_RECORD;
+}
+
+/* What a survey sees of a date: which order its numbers have, and when the first was. */
+static void survey_date(td__date_column *column, const td__date *date) {
+    const td_date_order orders[] = {TD_DATE_DAY_FIRST, TD_DATE_MONTH_FIRST};
+    column->has_times = column->has_times || date->has_time;
+    column->is_open = column->is_open || date->open;
+    column->first_above = column->first_above || (date->open && date->day > 12);
+    column->second_above = column->second_above || (date->open && date->month > 12);
+    for (int i = 0; i < 2; i++) {
+        td__date settled = *date;
+        double seconds =
+            td__date_settle(&settled, orders[i]) ? td__date_seconds(&settled) : INFINITY;
+        column->earliest[i] = seconds < column->earliest[i] ? seconds : column->earliest[i];
+    }
+}
+
+td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                  float *values) {
+    td__date_column *c = &csv->dates[csv->columns[column].category];
+    char text[80], where[512];
+    td__date date = {0};
+    bool whole = td__csv_text(cell, text, sizeof text);
+    if (whole && td__csv_is_missing(text)) {
+        csv->value_missing = true;
+        for (int64_t i = 0; values && i < c->part_count; i++) {
+            values[i] = NAN;
+        }
+        return TD__CSV_RECORD;
+    }
+    if (!whole || !td__date_read(&date, text)) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s: '%.60s' is no date; dates are written 2024-05-31, 2024-05-31T18:30:00Z, "
+                            "31.5.2024, 31/5/2024, 31 May 2024 or May 31, 2024, with a time behind",
+                            td__csv_place(csv, column, where, sizeof where), text);
+    }
+    c->zoned += date.has_offset;
+    c->plain += !date.has_offset;
+    if (!values) {
+        survey_date(c, &date);
+        return TD__CSV_RECORD;
+    }
+    if (date.open && c->how.order == TD_DATE_ORDER_AUTO) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s: is '%.60s' a day or a month first? `order: day_first` or `order: "
+                            "month_first` decides",
+                            td__csv_place(csv, column, where, sizeof where), text);
+    }
+    if (!td__date_settle(&date, c->how.order)) {
+        return td__csv_fail(csv, TD_FORMAT, "%s: '%.60s' is no date, with the %s first",
+                            td__csv_place(csv, column, where, sizeof where), text,
+                            c->how.order == TD_DATE_DAY_FIRST ? "day" : "month");
+    }
+    for (int64_t i = 0; i < c->part_count; i++) {
+        values[i] = (float)td__date_value(&date, c->parts[i], c->how.since);
+    }
     return TD__CSV_RECORD;
 }

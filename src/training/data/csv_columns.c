@@ -43,7 +43,7 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use, int
     if (c->use != TD__CSV_NUMBER) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
                                           "%s: column '%s' is named twice in `label`, `ignore`, "
-                                          "`weight`, `groups`, `categories` and `text`",
+                                          "`weight`, `groups`, `categories`, `text` and `dates`",
                                           csv->path, td__csv_column_name(csv, column, text));
     }
     c->use = use;

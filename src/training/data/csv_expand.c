@@ -1,8 +1,9 @@
 /* Columns that become several inputs: of a category COLUMN an input COLUMN=TEXT for each of its texts, of a text
- * COLUMN[0], COLUMN[1], …. A survey finds how many; afterwards the names of the inputs say all of it. */
+ * COLUMN[0], COLUMN[1], …, of a date COLUMN.year, COLUMN.month, …. A survey finds how many; afterwards the names of the inputs say all of it. */
 #include "base/memory.h"
 #include "data/csv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ enum { NAME_SIZE = TD__NAME_LENGTH_MAXIMUM + 1 };
 
 /* The columns of options that become several inputs, of each kind; what stands behind their names. */
 size_t td__csv_expansion_count(const td_data_options *options) {
-    return options->categories.count + options->text.count;
+    return options->categories.count + options->text.count + options->dates.count;
 }
 
 td__csv_expansion td__csv_expansion_at(const td_data_options *options, size_t i) {
@@ -20,6 +21,10 @@ td__csv_expansion td__csv_expansion_at(const td_data_options *options, size_t i)
         return (td__csv_expansion){TD__CSV_CATEGORY, (int32_t)i, options->categories.items[i], '='};
     }
     i -= categories;
+    if (i >= options->text.count) {
+        i -= options->text.count;
+        return (td__csv_expansion){TD__CSV_DATE, (int32_t)i, options->dates.items[i].column, '.'};
+    }
     return (td__csv_expansion){TD__CSV_TEXT, (int32_t)i, options->text.items[i].column, '['};
 }
 
@@ -43,6 +48,16 @@ bool td__csv_take_input(td__csv *csv, size_t i, const char *rest, bool first) {
         size_t before = texts->count;
         return td__names_add(texts, rest) == (int64_t)before && first == (before == 0);
     }
+    if (one.use == TD__CSV_DATE) {
+        td__date_column *date = &csv->dates[one.index];
+        int part = td__date_part(rest);
+        if (part < 0 || first != (date->part_count == 0) ||
+            date->part_count == TD__DATE_PARTS_MAXIMUM) {
+            return false;
+        }
+        date->parts[date->part_count++] = part;
+        return true;
+    }
     int64_t *length = &csv->texts[one.index].how.length;
     char expected[24];
     *length = first ? 0 : *length;
@@ -60,7 +75,15 @@ bool td__csv_make_expansions(td__csv *csv) {
         csv->texts[i].words = csv->words && csv->words[i].count ? &csv->words[i] : NULL;
         csv->text_count++;
     }
-    return csv->categories && csv->texts;
+    const td_dates *dates = &csv->options->dates;
+    csv->dates = td__calloc(dates->count + 1, sizeof *csv->dates);
+    for (size_t i = 0; csv->dates && i < dates->count; i++) {
+        td__date_column *date = &csv->dates[i];
+        date->how = csv->known_dates ? csv->known_dates[i] : dates->items[i];
+        date->earliest[0] = date->earliest[1] = INFINITY;
+        csv->date_count++;
+    }
+    return csv->categories && csv->texts && csv->dates;
 }
 
 void td__csv_release_expansions(td__csv *csv) {
@@ -72,6 +95,7 @@ void td__csv_release_expansions(td__csv *csv) {
     }
     td__free(csv->categories);
     td__free(csv->texts);
+    td__free(csv->dates);
 }
 
 /* ---- A survey -------------------------------------------------------------------------------- */
@@ -113,6 +137,21 @@ static bool name_text(td__names *inputs, const char *column, const td__text_colu
     return room;
 }
 
+static bool name_date(td__names *inputs, const td_date *how, bool has_times) {
+    char name[NAME_SIZE + 32];
+    bool room = true;
+    for (size_t i = 0; room && i < how->parts.count; i++) {
+        snprintf(name, sizeof name, "%s.%s", how->column, how->parts.items[i]);
+        room = td__names_add(inputs, name) == (int64_t)inputs->count - 1;
+    }
+    for (int i = 0; room && !how->parts.count && td__date_part_name(i); i++) {
+        snprintf(name, sizeof name, "%s.%s", how->column, td__date_part_name(i));
+        room = !td__date_part_is_default(i, has_times) ||
+               td__names_add(inputs, name) == (int64_t)inputs->count - 1;
+    }
+    return room;
+}
+
 /* A name that occurs again becomes NAME.1, NAME.2, …, as pandas has it. */
 bool td__csv_add_unique(td__names *names, const char *name) {
     char text[NAME_SIZE + 24];
@@ -128,6 +167,9 @@ static bool name_column(td__csv *csv, int64_t column, const char *name, td__name
     return c->use == TD__CSV_SKIPPED    ? td__csv_add_unique(inputs, name)
            : c->use == TD__CSV_CATEGORY ? name_category(inputs, name, &csv->categories[c->category])
            : c->use == TD__CSV_TEXT     ? name_text(inputs, name, &csv->texts[c->category])
+           : c->use == TD__CSV_DATE
+               ? name_date(inputs, &csv->options->dates.items[c->category],
+                           csv->dates[c->category].has_times)
                                         : true;
 }
 
@@ -153,7 +195,36 @@ static td_status settle_texts(td__csv *csv, td__names *words, td_error *error) {
     return TD_OK;
 }
 
-td_status td__csv_survey(const td__csv *like, td__names *inputs, td__names *words) {
+/* What was left open of the columns of dates. */
+static td_status settle_dates(const td__csv *csv, td_date *dates, td_error *error) {
+    for (size_t i = 0; i < csv->date_count; i++) {
+        const td__date_column *c = &csv->dates[i];
+        const char *name = csv->options->dates.items[i].column;
+        td_date *known = &dates[i];
+        *known = c->how;
+        if (known->order == TD_DATE_ORDER_AUTO && c->is_open) {
+            if (c->first_above == c->second_above) {
+                return td_error_set(error, TD_FORMAT,
+                                    c->first_above
+                                        ? "%s, column '%.60s': some dates have the day first, others "
+                                          "the month; write them as 2024-05-31"
+                                        : "%s, column '%.60s': do its dates have the day first (31/5/2024) or "
+                                          "the month (5/31/2024)? none shows it; `order: day_first` or "
+                                          "`order: month_first` decides",
+                                    csv->path, name);
+            }
+            known->order = c->first_above ? TD_DATE_DAY_FIRST : TD_DATE_MONTH_FIRST;
+        }
+        double earliest = c->earliest[known->order == TD_DATE_MONTH_FIRST];
+        if (!known->has_since) {
+            known->has_since = true;
+            known->since = isfinite(earliest) ? (int64_t)floor(earliest / 86400) * 86400 : 0;
+        }
+    }
+    return TD_OK;
+}
+
+td_status td__csv_survey(const td__csv *like, td__names *inputs, td__names *words, td_date *dates) {
     td__csv csv = *like;
     td_error *error = like->error;
     csv.survey = true;
@@ -170,6 +241,7 @@ td_status td__csv_survey(const td__csv *like, td__names *inputs, td__names *word
         }
     }
     status = status ? status : settle_texts(&csv, words, error);
+    status = status ? status : settle_dates(&csv, dates, error);
     td__csv_release(&csv);
     return status;
 }
@@ -196,7 +268,19 @@ bool td__csv_expand(const td_data_options *options, const td__names *found, cons
 
 /* ---- Remarks --------------------------------------------------------------------------------- */
 
-td_status td__csv_remark_texts(td__csv *csv) {
+td_status td__csv_remark_cells(td__csv *csv) {
+    for (size_t i = 0; i < csv->date_count; i++) {
+        const td__date_column *date = &csv->dates[i];
+        char text[500];
+        (void)snprintf(text, sizeof text,
+                       "%.300s, column '%.60s': %lld of %lld dates have no time zone; they are taken as "
+                       "UTC, as the others are",
+                       csv->path, csv->options->dates.items[i].column, (long long)date->plain,
+                       (long long)(date->plain + date->zoned));
+        if (date->zoned && date->plain && td__names_add(&csv->remarks, text) < 0) {
+            return csv->status = td_error_set(csv->error, TD_MEMORY, "%s: no memory", csv->path);
+        }
+    }
     for (size_t i = 0; i < csv->text_count; i++) {
         char text[1024];
         if (td__text_remark(&csv->texts[i], csv->path, csv->options->text.items[i].column, text,

@@ -3,6 +3,8 @@
 #include "data/cache.h"
 #include "data/csv.h"
 
+#include <stdio.h>
+
 /* Parsed values that are kept in memory. */
 #define MEMORY (TD__ROW_STORE_MEMORY * sizeof(float))
 /* A cell is at least two bytes of text, and becomes a float of four. */
@@ -56,6 +58,7 @@ static td_status take_file(td__table *table, td__row_store *store, const td__cac
 typedef struct known {
     td_names inputs;
     td__names words[TD__TEXTS_MAXIMUM]; /* they become the table's */
+    td_date dates[TD__DATES_MAXIMUM];
     td__names found;                    /* owns inputs that a survey found */
 } known;
 
@@ -66,11 +69,20 @@ static void release_known(known *k) {
     }
 }
 
-static void take_words(td__table *table, known *k) {
+/* False when memory is exhausted. */
+static bool take_known(td__table *table, const td__request *request, known *k) {
+    bool room = true;
+    for (size_t i = 0; room && i < request->options->dates.count; i++) {
+        char text[80];
+        (void)snprintf(text, sizeof text, "%zu %d %lld", i, (int)k->dates[i].order,
+                       (long long)k->dates[i].since);
+        room = td__names_add(&table->date_facts, text) >= 0;
+    }
     for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
         table->words[i] = k->words[i];
         k->words[i] = (td__names){0};
     }
+    return room;
 }
 
 /* *text_labels: whether labels that look like numbers are texts; set where they turn out to be. */
@@ -82,6 +94,7 @@ static td_status parse(td__table *table, const td__request *request, known *k, t
     td__csv csv = {.options = request->options,
                    .inputs = k->inputs,
                    .words = k->words,
+                   .known_dates = k->dates,
                    .surveyed = request->inputs.count == 0,
                    .chosen = request->chosen,
                    .text_labels = *text_labels,
@@ -90,7 +103,7 @@ static td_status parse(td__table *table, const td__request *request, known *k, t
                    .error = error};
     td_status status = TD_OK;
     if (request->options->while_reading && cache->folder && large && !request->more.count &&
-        !request->options->text.count) {
+        !request->options->text.count && !request->options->dates.count) {
         status = td__csv_stream(table, &csv, cache, (int64_t)few, error);
         if (status || table->rows) {
             return status;
@@ -108,8 +121,9 @@ static td_status parse(td__table *table, const td__request *request, known *k, t
     }
     if (!status) {
         td__csv_findings(table, &csv);
-        take_words(table, k);
-        if (store.path) {
+        if (!take_known(table, request, k)) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+        } else if (store.path) {
             status = take_file(table, &store, cache, request->path, error);
         } else {
             take_memory(table, &store, &csv);
@@ -134,14 +148,25 @@ static td_status parse_labels(td__table *table, const td__request *request, know
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
+/* What is known of dates and texts: of the training file, or of the model. */
+static void take_given_dates(const td__request *request, known *k) {
+    const td_dates *dates = &request->options->dates;
+    for (size_t i = 0; i < dates->count && i < TD__DATES_MAXIMUM; i++) {
+        k->dates[i] = dates->items[i];
+    }
+    if (request->first) {
+        td__table_dates(request->first, k->dates);
+    }
+}
+
 /* The vocabularies that need not be made: of the training file, or of the model. False when memory is exhausted. */
 static bool take_given(const td__request *request, known *k) {
     const td_texts *texts = &request->options->text;
     bool room = true;
     for (size_t t = 0; t < texts->count; t++) {
         td_names words = texts->items[t].words;
-        if (request->words) {
-            const td__names *given = &request->words[t];
+        if (request->first) {
+            const td__names *given = &request->first->words[t];
             words = (td_names){(const char *const *)given->items, given->count};
         }
         k->words[t].maximum = TD__TEXT_WORDS_MAXIMUM;
@@ -167,9 +192,10 @@ static td_status survey(const td__request *request, td__input *input, known *k, 
     td__csv like = {.options = request->options,
                     .named_labels = request->label_names,
                     .words = k->words,
+                    .known_dates = k->dates,
                     .input = input,
                     .error = error};
-    td_status status = td__csv_survey(&like, &all, made);
+    td_status status = td__csv_survey(&like, &all, made, k->dates);
     for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
         if (made[i].count) {
             td__names_release(&k->words[i]);
@@ -193,6 +219,7 @@ static td_status survey_and_parse(td__table *table, const td__request *request, 
                                   td__cache *cache, td_error *error) {
     known k = {.inputs = request->inputs};
     td_status status = TD_OK;
+    take_given_dates(request, &k);
     if (!take_given(request, &k)) {
         status = td_error_set(error, TD_MEMORY, "%s: no memory, or a word is twice in a vocabulary",
                               request->path);

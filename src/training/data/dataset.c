@@ -141,6 +141,26 @@ static td_status check_texts(const td_data_options *o, td_error *error) {
     return TD_OK;
 }
 
+static td_status check_dates(const td_data_options *o, td_error *error) {
+    if (o->dates.count > TD__DATES_MAXIMUM) {
+        return td_error_set(error, TD_RANGE, "%zu columns of dates; at most %d are read",
+                            o->dates.count, TD__DATES_MAXIMUM);
+    }
+    for (size_t i = 0; i < o->dates.count; i++) {
+        const td_date *date = &o->dates.items[i];
+        for (size_t k = 0; k < date->parts.count; k++) {
+            if (td__date_part(date->parts.items[k]) < 0) {
+                return td_error_set(error, TD_INVALID,
+                                    "'%.60s' is no part of a date; parts are year, month, day, "
+                                    "weekday, day_of_year, hour, minute, second, days, and "
+                                    "month_sin, month_cos, …",
+                                    date->parts.items[k]);
+            }
+        }
+    }
+    return TD_OK;
+}
+
 static td_status check_options(const td_data_options *o, td_error *error) {
     bool source = o->train || o->input_pieces.count;
     if (source == (o->generate.name != NULL)) {
@@ -198,9 +218,10 @@ static td_status check_options(const td_data_options *o, td_error *error) {
         return td_error_set(error, TD_RANGE, "`resize` needs a height and a width from 1 to %d",
                             LARGEST_IMAGE);
     }
-    td_status texts = check_texts(o, error);
-    if (texts) {
-        return texts;
+    td_status columns = check_texts(o, error);
+    columns = columns ? columns : check_dates(o, error);
+    if (columns) {
+        return columns;
     }
     if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
         return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
@@ -304,10 +325,11 @@ static td_status read_table(td__table *table, const td__request *request, td_err
             td_error_set(error, TD_INVALID, "%s: several files are one data set where they are CSV",
                          request->path);
     }
-    const char *columns = request->options->groups ? "groups"
-                          : request->options->text.count && !request->inputs.count
-                              ? "text"
-                              : NULL; /* with known inputs, these may be there as ids */
+    bool made = !request->inputs.count;
+    const char *columns = request->options->groups                        ? "groups"
+                          : request->options->text.count && made  ? "text"
+                          : request->options->dates.count && made ? "dates"
+                                                                  : NULL; /* with known inputs, these may be there as ids */
     if (!status && columns && reader != td__csv_read) {
         status = td_error_set(error, TD_INVALID, "%s: `%s` names columns of a CSV file",
                               request->path ? request->path : "the data", columns);
@@ -352,7 +374,7 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
             .inputs = names_of(&first->input_names),
             .label_names = names_of(&first->label_names),
             .text_labels = has_padded(names_of(&first->classes)),
-            .words = options->text.count ? first->words : NULL,
+            .first = first,
             .input_pieces = inputs.count ? inputs : options->input_pieces,
             .label_pieces = labels.count ? labels : options->label_pieces};
         dataset->table_count = 2;
@@ -382,6 +404,33 @@ static td_status report_texts(td_dataset *dataset, const td_data_options *option
     }
     dataset->info.text = (td_texts){dataset->texts, room ? count : 0};
     return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of text");
+}
+
+static td_status report_dates(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const td__names *inputs = &dataset->tables[0].input_names;
+    td_date *found = dataset->dates;
+    const char **parts = td__calloc(inputs->count + 1, sizeof *parts);
+    dataset->date_parts = parts;
+    bool room = parts != NULL;
+    for (size_t i = 0; i < options->dates.count; i++) {
+        found[i] = options->dates.items[i];
+    }
+    td__table_dates(&dataset->tables[0], found);
+    for (size_t i = 0; room && i < options->dates.count; i++) {
+        const char *column = found[i].column, *rest = NULL;
+        found[i].parts = (td_names){parts, 0};
+        for (size_t k = 0; k < inputs->count; k++) {
+            if (td__csv_expansion_of(options, inputs->items[k], &rest) >= 0 &&
+                !strcmp(td__csv_base(options, inputs->items[k]), column)) {
+                *parts++ = rest;
+                found[i].parts.count++;
+            }
+        }
+        found[i].column = td__strdup(column);
+        room = found[i].column != NULL;
+        dataset->info.dates = (td_dates){found, i + room};
+    }
+    return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of dates");
 }
 
 static td_status report_names(td_dataset *dataset, td_error *error) {
@@ -472,6 +521,9 @@ static td_status prepare_tables(td_dataset *dataset, const td_data_options *opti
     if (!status) {
         status = report_texts(dataset, options, error);
     }
+    if (!status) {
+        status = report_dates(dataset, options, error);
+    }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
     dataset->info.validation = dataset->parts[TD_VALIDATION].count;
     return status;
@@ -526,6 +578,10 @@ void td_dataset_close(td_dataset *dataset) {
         td__free((char *)(uintptr_t)dataset->texts[i].column);
     }
     td__free(dataset->texts);
+    for (size_t i = 0; i < dataset->info.dates.count; i++) {
+        td__free((char *)(uintptr_t)dataset->dates[i].column);
+    }
+    td__free(dataset->date_parts);
     td__free(dataset->class_weight);
     td__free(dataset->label_mean);
     td__free(dataset->label_deviation);

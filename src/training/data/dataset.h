@@ -21,6 +21,8 @@ struct td_dataset {
     char **class_names;   /* info.classes of them, or NULL */
     td__names remarks;    /* info's */
     td_text *texts;       /* info's; owns the columns' names */
+    td_date dates[TD__DATES_MAXIMUM]; /* the same */
+    const char **date_parts;          /* the parts of all of them */
     td__part parts[2];    /* by td_part */
     float scale;          /* 1 unless set */
     float *mean, *deviation; /* NULL unless standardised */

@@ -17,6 +17,8 @@ static const char *const missing[] = {
 };
 enum { MISSING = sizeof missing / sizeof *missing };
 
+static const char *const orders[] = {"auto", "day_first", "month_first"}; /* td_date_order */
+enum { ORDERS = sizeof orders / sizeof *orders };
 static const char *const tokens[] = {"words", "characters", "bytes"}; /* td_tokens */
 static const char *const lowers[] = {"unicode", "ascii", "none"};     /* td_lower */
 enum { TOKENS = sizeof tokens / sizeof *tokens, LOWERS = sizeof lowers / sizeof *lowers };
@@ -121,6 +123,24 @@ static bool put_columns_of_text(json_t *object, const td_texts *texts) {
     return json_object_set_new(object, "text", list) == 0;
 }
 
+/* [{"column": "when", "parts": ["year", …], "order": "auto", "since": 1704067200}] */
+static bool put_dates(json_t *object, const td_dates *dates) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < dates->count; i++) {
+        const td_date *date = &dates->items[i];
+        json_t *one = json_pack("{s:s, s:s, s:I}", "column", date->column, "order",
+                                orders[date->order], "since", (json_int_t)date->since);
+        good = one && put_texts(one, "parts", date->parts) && json_array_append(list, one) == 0;
+        json_decref(one);
+    }
+    if (!good || dates->count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, "dates", list) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
@@ -132,7 +152,7 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
            put_texts(object, "classes", classes) &&
            put_texts(object, "categories", options->categories) &&
-           put_columns_of_text(object, &info->text) &&
+           put_columns_of_text(object, &info->text) && put_dates(object, &info->dates) &&
            put_text(object, "missing", missing[options->missing]) &&
            put_floats(object, "fill", info->fill, info->fill_count) &&
            put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
@@ -265,6 +285,26 @@ static bool read_columns_of_text(td__data_notes *notes, const json_t *object, co
     return good;
 }
 
+static bool read_dates(td__data_notes *notes, const json_t *object, const char ***next) {
+    const json_t *list = json_object_get(object, "dates");
+    bool good = list_size(list) <= TD__DATES_MAXIMUM;
+    notes->dates_of = td__calloc(TD__DATES_MAXIMUM, sizeof *notes->dates_of);
+    good = good && notes->dates_of;
+    for (size_t i = 0; good && i < list_size(list); i++) {
+        const json_t *one = json_array_get(list, i), *since = json_object_get(one, "since");
+        td_date *date = &notes->dates_of[i];
+        int order = find_word(json_object_get(one, "order"), orders, ORDERS);
+        date->column = json_string_value(json_object_get(one, "column"));
+        date->order = (td_date_order)order;
+        date->has_since = true;
+        date->since = json_integer_value(since);
+        good = date->column && order < ORDERS && json_is_integer(since) &&
+               read_texts(json_object_get(one, "parts"), &date->parts, next);
+    }
+    notes->dates = (td_dates){notes->dates_of, good ? list_size(list) : 0};
+    return good;
+}
+
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
 
 /* How many texts, and pieces, the lists of pieces have. */
@@ -302,9 +342,14 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     for (int k = 0; k < LISTS; k++) {
         count += list_size(json_object_get(object, lists[k].key));
     }
-    const json_t *columns = json_object_get(object, "text");
-    for (size_t i = 0; i < list_size(columns); i++) {
-        count += list_size(json_object_get(json_array_get(columns, i), "words"));
+    const struct {
+        const char *list, *texts;
+    } inner[] = {{"text", "words"}, {"dates", "parts"}};
+    for (size_t k = 0; k < sizeof inner / sizeof *inner; k++) {
+        const json_t *columns = json_object_get(object, inner[k].list);
+        for (size_t i = 0; i < list_size(columns); i++) {
+            count += list_size(json_object_get(json_array_get(columns, i), inner[k].texts));
+        }
     }
     notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
     notes->pieces = pieces < MAX_ITEMS ? td__calloc(pieces + 1, sizeof *notes->pieces) : NULL;
@@ -321,7 +366,8 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
                       &notes->label_deviation, &notes->label_normal_count);
     good = good && read_window(notes, json_object_get(object, "window")) &&
            read_resize(notes, json_object_get(object, "resize")) && read_missing(notes, object) &&
-           read_pieces(notes, object, &next) && read_columns_of_text(notes, object, &next);
+           read_pieces(notes, object, &next) && read_columns_of_text(notes, object, &next) &&
+           read_dates(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -333,6 +379,8 @@ void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->pieces);
     td__free(notes->texts_of);
     td__free(notes->matched);
+    td__free(notes->dates_of);
+    td__free(notes->matched_dates);
     td__free(notes->mean);
     td__free(notes->deviation);
     td__free(notes->fill);
@@ -356,7 +404,23 @@ bool td__data_notes_match(td__data_notes *notes, td_data_options *options) {
     td__free(notes->matched);
     notes->matched = matched;
     options->text.items = matched;
-    return matched;
+    td_date *dates = td__calloc(options->dates.count + 1, sizeof *dates);
+    for (size_t i = 0; dates && i < options->dates.count; i++) {
+        dates[i] = options->dates.items[i];
+        for (size_t k = 0; k < notes->dates.count; k++) {
+            const td_date *before = &notes->dates.items[k];
+            if (!strcmp(before->column, dates[i].column)) {
+                dates[i].order = before->order;
+                dates[i].since = before->since;
+                dates[i].has_since = true;
+                dates[i].parts = dates[i].parts.count ? dates[i].parts : before->parts;
+            }
+        }
+    }
+    td__free(notes->matched_dates);
+    notes->matched_dates = dates;
+    options->dates.items = dates;
+    return matched && dates;
 }
 
 void td__data_notes_apply(const td__data_notes *notes, td_data_options *options) {
@@ -367,6 +431,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->classes = notes->classes;
     options->categories = notes->categories;
     options->text = notes->text;
+    options->dates = notes->dates;
     options->missing = notes->missing;
     options->fill = notes->fill;
     options->fill_count = notes->fill_count;

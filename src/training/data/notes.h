@@ -23,10 +23,12 @@ typedef struct td__data_notes {
     td_window window;
     td_resize resize;
     td_texts text;                        /* with their vocabularies */
+    td_dates dates;
     td_pieces input_pieces, label_pieces; /* columns or arrays; of what were files, their names */
     const char **texts;                   /* owns the lists */
     td_piece *pieces;                     /* the same */
     td_text *texts_of, *matched;          /* the same: text; td__data_notes_match's */
+    td_date *dates_of, *matched_dates;    /* the same: dates */
 } td__data_notes;
 
 /* Adds to the object; false when memory is exhausted. */

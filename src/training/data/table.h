@@ -83,7 +83,8 @@ typedef struct td__names {
 } td__names;
 
 #define TD__NAMES_MAXIMUM 65536
-#define TD__TEXTS_MAXIMUM 8 /* columns of text */
+#define TD__TEXTS_MAXIMUM 8  /* columns of text */
+#define TD__DATES_MAXIMUM 16 /* columns of dates */
 #define TD__NAME_LENGTH_MAXIMUM 255
 
 /* A text from a file as a name: UTF-8, other bytes as \xE9, cut at size - 1 bytes; false when it was
@@ -114,8 +115,8 @@ typedef struct td__table {
     td__names input_names;  /* one for each input, or none */
     td__names label_names;  /* one for each label, or none */
     td__names remarks;      /* what should be said of how it was read */
-    td__names words
-        [TD__TEXTS_MAXIMUM]; /* CSV: vocabularies of columns of text, as the options name them */
+    /* CSV: "NUMBER ORDER SINCE" of each column of dates; the vocabularies of columns of text. */
+    td__names date_facts, words[TD__TEXTS_MAXIMUM];
     bool label_untyped;      /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
     char separator;  /* of a CSV file */
@@ -164,7 +165,7 @@ typedef struct td__request {
     td_names label_names;           /* its labels, where it has names */
     bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
-    const td__names *words; /* CSV: TD__TEXTS_MAXIMUM vocabularies; NULL: those of the options */
+    const struct td__table *first;  /* CSV: whose vocabularies and dates these are; NULL: of the options */
     td_pieces input_pieces, label_pieces;
 } td__request;
 
@@ -184,6 +185,9 @@ td__reader td__generate;
 /* Rows of count standardised values as they were before; mean NULL: nothing was done to them. */
 void td__labels_undo(const float *mean, const float *deviation, int64_t count, float *values,
                      int64_t rows);
+
+/* What a table found out of its columns of dates, into copies of the options. */
+void td__table_dates(const td__table *table, td_date dates[TD__DATES_MAXIMUM]);
 
 /* Splits the columns of an array of rank-1 rows into input and label, by the options' label names
  * (column numbers, "last"). */

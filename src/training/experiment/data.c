@@ -1,4 +1,5 @@
 /* The `data:` section. */
+#include "data/date.h"
 #include "data/text.h"
 #include "experiment/sections.h"
 #include "experiment/settings.h"
@@ -337,6 +338,62 @@ static void read_text(td__checker *checker, td__yaml_node *node, void *member) {
     *texts = (td_texts){items, items ? count : 0};
 }
 
+/* A date: where days begin. */
+static void read_since(td__checker *checker, td__yaml_node *node, void *member) {
+    td_date *date = member;
+    td__date since = {0};
+    if (node->kind != TD__YAML_SCALAR || !td__date_read(&since, node->text) || since.open ||
+        !td__date_settle(&since, TD_DATE_ORDER_AUTO)) {
+        td__problem(checker, node, "expected a date as 2024-05-31");
+        return;
+    }
+    date->since = (int64_t)td__date_seconds(&since);
+    date->has_since = true;
+}
+
+static const char *const order_words[] = {"auto", "day_first", "month_first"};
+static const td__words orders = {"order of dates", order_words, TD__COUNT(order_words), NULL, NULL};
+static const td__key date_keys[] = {
+    {.field = {.key = "parts", .offset = offsetof(td_date, parts)}, .read = td__read_names},
+    TD__KEY(WORD, td_date, order, "order", NULL, .words = &orders),
+    {.field = {.key = "since"}, .read = read_since},
+};
+
+/* COLUMN, [COLUMN, …], or {COLUMN: {parts: [year, …], order: day_first, since: 2024-05-31}, COLUMN: [year, …]}. */
+static void read_dates(td__checker *checker, td__yaml_node *node, void *member) {
+    td_dates *dates = member;
+    bool map = node->kind == TD__YAML_MAP;
+    td_names names = {0};
+    if (!map) {
+        td__read_names(checker, node, &names);
+    }
+    size_t count = map ? node->count : names.count;
+    td_date *items = td__check_alloc(checker, count + 1, sizeof *items);
+    for (size_t i = 0; items && i < count; i++) {
+        items[i].column = map ? node->keys[i]->text : names.items[i];
+        size_t mark = td__path_enter(checker, items[i].column);
+        td__yaml_node *item = map ? node->items[i] : NULL;
+        if (item && item->kind == TD__YAML_LIST) {
+            td__read_names(checker, item, &items[i].parts);
+        } else if (item && !td__yaml_is_null(item)) {
+            td__check_map(checker, item, date_keys, TD__COUNT(date_keys), &items[i]);
+        }
+        for (size_t k = 0; k < items[i].parts.count; k++) {
+            if (td__date_part(items[i].parts.items[k]) < 0) {
+                td__problem(checker, item,
+                            "'%s' is no part of a date; parts are year, month, day, weekday, "
+                            "day_of_year, hour, minute, second, days, and month_sin, month_cos, …",
+                            items[i].parts.items[k]);
+            }
+        }
+        td__path_leave(checker, mark);
+    }
+    if (count == 0 || count > TD__DATES_MAXIMUM) {
+        td__problem(checker, node, "expected 1 to %d columns of dates", TD__DATES_MAXIMUM);
+    }
+    *dates = (td_dates){items, items ? count : 0};
+}
+
 /* One character, or the word tab. */
 static void read_separator(td__checker *checker, td__yaml_node *node, void *member) {
     bool scalar = node->kind == TD__YAML_SCALAR;
@@ -480,6 +537,7 @@ static const td__key data_keys[] = {
     {.field = {.key = "text", AT(text)}, .read = read_text},
     KEY(TEXT, weight, "weight", NULL),
     KEY(TEXT, groups, "groups", NULL),
+    {.field = {.key = "dates", AT(dates)}, .read = read_dates},
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
     {.field = {.key = "separator", AT(separator)}, .read = read_separator},
