@@ -183,11 +183,13 @@ typedef enum td_date_order {
  * month_sin, month_cos and the same of weekday, day_of_year and hour: where in its cycle it is; days: since. */
 typedef struct td_date {
     const char *column;
-    td_names parts; /* none: year, month, day, weekday, their cycles and days; hours where the training
+    td_names
+        parts; /* none: year, month, day, weekday, their cycles and days; hours where the training
                        file has any */
     td_date_order order;
     bool has_since;
-    int64_t since; /* seconds since 1970-01-01 UTC that days begin at; else at the first day of the training file */
+    int64_t
+        since; /* seconds since 1970-01-01 UTC that days begin at; else at the first day of the training file */
 } td_date;
 
 typedef struct td_dates {
@@ -281,7 +283,11 @@ typedef struct td_data_options {
     const char
         *groups; /* CSV: a column, no input; examples with the same value in it stay together, in
                            the training part or in the validation part */
-    td_dates dates; /* CSV: columns of dates, each of which becomes an input for each part, COLUMN.year, … */
+    td_dates
+        dates; /* CSV: columns of dates, each of which becomes an input for each part, COLUMN.year, … */
+    const char
+        *images; /* CSV: a column of the paths of images, relative to the file; an example is the
+                           image, and columns that are neither labels nor ignored are left out */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -325,7 +331,7 @@ typedef struct td_data_info {
     int64_t label_normal_count;
     const td_data_piece *input_pieces, *label_pieces; /* as the options have them */
     size_t input_piece_count, label_piece_count;
-    td_texts text; /* as the options have it, with lengths and vocabularies */
+    td_texts text;  /* as the options have it, with lengths and vocabularies */
     td_dates dates; /* the same, with what was found out of the training file */
 } td_data_info;
 

@@ -135,16 +135,15 @@ static char *key_of(const td__request *request) {
     td_names weight = {&options->weight, options->weight != NULL};
     td_names groups = {&options->groups, options->groups != NULL};
     growing key = {0};
-    bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
-                append_names(&key, "\nlabel", &options->label) &&
-                append_names(&key, "\nignore", &options->ignore) &&
-                append_names(&key, "\nweight", &weight) &&
-                append_names(&key, "\ngroups", &groups) &&
-                append_names(&key, "\ncategories", &options->categories) &&
-                append_texts(&key, request) && append_dates(&key, request) &&
-                append_names(&key, "\nmore", &request->more) &&
-                append_names(&key, "\ninputs", &request->inputs) &&
-                append_names(&key, "\nlabel names", &request->label_names);
+    bool done =
+        append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
+        append_names(&key, "\nlabel", &options->label) &&
+        append_names(&key, "\nignore", &options->ignore) &&
+        append_names(&key, "\nweight", &weight) && append_names(&key, "\ngroups", &groups) &&
+        append_names(&key, "\ncategories", &options->categories) && append_texts(&key, request) &&
+        append_dates(&key, request) && append_names(&key, "\nmore", &request->more) &&
+        append_names(&key, "\ninputs", &request->inputs) &&
+        append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);
     if (!done) {
         td__free(key.data);

@@ -330,6 +330,8 @@ static td__csv_outcome whole_cell(td__csv *csv, char **p, int64_t column, float 
                ? td__csv_read_group(csv, &cell, column, values)
            : csv->columns[column].use == TD__CSV_DATE
                ? td__csv_read_date(csv, &cell, column, csv->survey ? NULL : values)
+           : csv->columns[column].use == TD__CSV_PATH
+               ? td__csv_read_path(csv, &cell, column)
                : td__csv_read_text(csv, &cell, column, csv->survey ? NULL : values);
 }
 
@@ -405,7 +407,8 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     if (c->use == TD__CSV_CATEGORY) {
         return category_of(csv, p, column, value);
     }
-    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_DATE || c->use == TD__CSV_GROUP) {
+    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_DATE || c->use == TD__CSV_PATH ||
+        c->use == TD__CSV_GROUP) {
         return whole_cell(csv, p, column, value);
     }
     td__csv_cell cell;
@@ -430,7 +433,7 @@ static td__csv_outcome scan_record(td__csv *csv) {
 
 static td__csv_outcome parse_record(td__csv *csv) {
     td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
-    if (outcome == TD__CSV_RECORD && csv->text_count + csv->date_count && !csv->finished) {
+    if (outcome == TD__CSV_RECORD && csv->counts_cells && !csv->finished) {
         outcome = scan_record(csv);
     }
     if (outcome != TD__CSV_RECORD) {

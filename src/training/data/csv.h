@@ -36,6 +36,7 @@ typedef enum td__csv_use {
     TD__CSV_DATE,     /* an input for each part */
     TD__CSV_LABEL,    /* not yet known which of these */
     TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
+    TD__CSV_PATH,     /* of an image */
     TD__CSV_GROUP,    /* of the example: a number for each text, behind the weight */
     TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
@@ -84,21 +85,25 @@ typedef struct td__csv {
     td__csv_column *columns; /* column_count of each */
     int64_t column_count;
     int64_t input_count, label_count;
-    bool weighted;                      /* there is a column of weights */
-    bool grouped;                       /* there is a column of groups */
-    float *values;                      /* a row: inputs, labels, weight, group */
-    int64_t rows;                       /* so far */
-    td__names classes;                  /* texts of the label column */
-    td__names groups;                   /* texts of the column of groups */
+    bool weighted;     /* there is a column of weights */
+    bool grouped;      /* there is a column of groups */
+    float *values;     /* a row: inputs, labels, weight, group */
+    int64_t rows;      /* so far */
+    td__names classes; /* texts of the label column */
+    td__names groups;  /* texts of the column of groups */
+    char **paths;      /* of images, one a row */
+    size_t path_count, path_room;
     td__names input_names, label_names; /* one for each, or none */
     td__names remarks;
     td__names *categories;  /* the texts of each column that is one; as many as the options name */
     const td__names *words; /* borrowed: vocabularies of texts; NULL in a survey that makes them */
     td__text_column *texts; /* as many as the options name */
     size_t text_count;
-    const td_date *known_dates; /* borrowed: what is known of dates beside the options; may be NULL */
-    td__date_column *dates;     /* as many as the options name */
+    const td_date
+        *known_dates;       /* borrowed: what is known of dates beside the options; may be NULL */
+    td__date_column *dates; /* as many as the options name */
     size_t date_count;
+    bool counts_cells; /* parsing a cell twice would show */
     bool survey;      /* only categories and texts are looked at, to find what inputs they become */
     bool surveyed;    /* inputs come from a survey of this file */
     bool chosen;      /* they are all that is to be taken of it */
@@ -193,6 +198,7 @@ td__csv_outcome td__csv_read_text(td__csv *csv, const td__csv_cell *cell, int64_
                                   float *values);
 td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_t column,
                                   float *values);
+td__csv_outcome td__csv_read_path(td__csv *csv, const td__csv_cell *cell, int64_t column);
 td__csv_outcome td__csv_read_group(td__csv *csv, const td__csv_cell *cell, int64_t column,
                                    float *value);
 /* How many values a row has behind its inputs. */

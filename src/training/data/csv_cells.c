@@ -1,4 +1,5 @@
-/* Cells that become several inputs. */
+/* Cells that are looked at as a whole: what becomes several inputs, groups, paths. */
+#include "base/memory.h"
 #include "data/csv.h"
 
 #include <math.h>
@@ -89,10 +90,11 @@ td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_
         return TD__CSV_RECORD;
     }
     if (!whole || !td__date_read(&date, text)) {
-        return td__csv_fail(csv, TD_FORMAT,
-                            "%s: '%.60s' is no date; dates are written 2024-05-31, 2024-05-31T18:30:00Z, "
-                            "31.5.2024, 31/5/2024, 31 May 2024 or May 31, 2024, with a time behind",
-                            td__csv_place(csv, column, where, sizeof where), text);
+        return td__csv_fail(
+            csv, TD_FORMAT,
+            "%s: '%.60s' is no date; dates are written 2024-05-31, 2024-05-31T18:30:00Z, "
+            "31.5.2024, 31/5/2024, 31 May 2024 or May 31, 2024, with a time behind",
+            td__csv_place(csv, column, where, sizeof where), text);
     }
     c->zoned += date.has_offset;
     c->plain += !date.has_offset;
@@ -114,5 +116,24 @@ td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_
     for (int64_t i = 0; i < c->part_count; i++) {
         values[i] = (float)td__date_value(&date, c->parts[i], c->how.since);
     }
+    return TD__CSV_RECORD;
+}
+
+td__csv_outcome td__csv_read_path(td__csv *csv, const td__csv_cell *cell, int64_t column) {
+    enum { PATH_LENGTH_MAXIMUM = 4096, PATHS_MAXIMUM = 1 << 26 };
+    char where[512], text[PATH_LENGTH_MAXIMUM];
+    bool whole = td__csv_text(cell, text, sizeof text);
+    if (!whole || !*text) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            whole ? "%s: the path is missing" : "%s: the path is too long",
+                            td__csv_place(csv, column, where, sizeof where));
+    }
+    if (!td__grow(&csv->paths, &csv->path_room, csv->path_count + 1, PATHS_MAXIMUM,
+                  sizeof *csv->paths) ||
+        !(csv->paths[csv->path_count] = td__strdup(text))) {
+        return td__csv_fail(csv, TD_MEMORY, "%s: no memory, or more than %d paths", csv->path,
+                            PATHS_MAXIMUM);
+    }
+    csv->path_count++;
     return TD__CSV_RECORD;
 }

@@ -41,10 +41,11 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use, int
     td__csv_column *c = &csv->columns[column];
     *found = column;
     if (c->use != TD__CSV_NUMBER) {
-        return csv->status = td_error_set(csv->error, TD_INVALID,
-                                          "%s: column '%s' is named twice in `label`, `ignore`, "
-                                          "`weight`, `groups`, `categories`, `text` and `dates`",
-                                          csv->path, td__csv_column_name(csv, column, text));
+        return csv->status =
+                   td_error_set(csv->error, TD_INVALID,
+                                "%s: column '%s' is named twice in `label`, `ignore`, "
+                                "`weight`, `groups`, `images`, `categories`, `text` and `dates`",
+                                csv->path, td__csv_column_name(csv, column, text));
     }
     c->use = use;
     c->slot = use == TD__CSV_LABEL ? (int32_t)csv->label_count++ : 0;
@@ -89,13 +90,18 @@ static td_status use_labels(td__csv *csv) {
     return TD_OK;
 }
 
-static td_status use_weight_and_group(td__csv *csv) {
+static td_status use_other_columns(td__csv *csv) {
     int64_t unused;
     csv->weighted = csv->options->weight != NULL;
     csv->grouped = csv->options->groups != NULL;
     if (csv->weighted && use_column(csv, csv->options->weight, TD__CSV_WEIGHT, &unused)) {
         return csv->status;
     }
+    if (csv->options->images && use_column(csv, csv->options->images, TD__CSV_PATH, &unused)) {
+        return csv->status;
+    }
+    csv->counts_cells =
+        csv->options->images || csv->options->text.count || csv->options->dates.count;
     return csv->grouped ? use_column(csv, csv->options->groups, TD__CSV_GROUP, &unused) : TD_OK;
 }
 
@@ -373,8 +379,27 @@ static td_status leave_others(td__csv *csv) {
     return TD_OK;
 }
 
+/* Where the example is an image, other columns are not read. */
+static td_status leave_numbers(td__csv *csv) {
+    char name[NAME_SIZE];
+    list columns = {0};
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        if (is_input(&csv->columns[i])) {
+            csv->columns[i].use = TD__CSV_IGNORED;
+            list_name(&columns, td__csv_column_name(csv, i, name), NULL);
+        }
+    }
+    return columns.count
+               ? remark(csv,
+                        ": examples are images; these columns are not read: ", list_end(&columns))
+               : TD_OK;
+}
+
 static td_status assign_inputs(td__csv *csv) {
     td__names found = {0};
+    if (csv->options->images) {
+        return leave_numbers(csv);
+    }
     if (!leave_others(csv) && !name_columns(csv, &found)) {
         if (csv->inputs.count) {
             assign_wanted(csv, &found);
@@ -458,14 +483,14 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
     for (int64_t i = 0; i < csv->column_count; i++) {
         csv->columns[i].slot = -1;
     }
-    if (use_ignored(csv) || use_labels(csv) || use_weight_and_group(csv) || use_expansions(csv)) {
+    if (use_ignored(csv) || use_labels(csv) || use_other_columns(csv) || use_expansions(csv)) {
         return csv->status;
     }
     if (csv->survey) {
         skip_others(csv);
     } else if (assign_inputs(csv)) {
         return csv->status;
-    } else if (csv->input_count == 0) {
+    } else if (csv->input_count == 0 && !csv->options->images) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
                                           "%s: all %lld columns are labels or ignored; no input is "
                                           "left",

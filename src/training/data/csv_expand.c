@@ -167,9 +167,8 @@ static bool name_column(td__csv *csv, int64_t column, const char *name, td__name
     return c->use == TD__CSV_SKIPPED    ? td__csv_add_unique(inputs, name)
            : c->use == TD__CSV_CATEGORY ? name_category(inputs, name, &csv->categories[c->category])
            : c->use == TD__CSV_TEXT     ? name_text(inputs, name, &csv->texts[c->category])
-           : c->use == TD__CSV_DATE
-               ? name_date(inputs, &csv->options->dates.items[c->category],
-                           csv->dates[c->category].has_times)
+           : c->use == TD__CSV_DATE     ? name_date(inputs, &csv->options->dates.items[c->category],
+                                                    csv->dates[c->category].has_times)
                                         : true;
 }
 
@@ -204,14 +203,15 @@ static td_status settle_dates(const td__csv *csv, td_date *dates, td_error *erro
         *known = c->how;
         if (known->order == TD_DATE_ORDER_AUTO && c->is_open) {
             if (c->first_above == c->second_above) {
-                return td_error_set(error, TD_FORMAT,
-                                    c->first_above
-                                        ? "%s, column '%.60s': some dates have the day first, others "
-                                          "the month; write them as 2024-05-31"
-                                        : "%s, column '%.60s': do its dates have the day first (31/5/2024) or "
-                                          "the month (5/31/2024)? none shows it; `order: day_first` or "
-                                          "`order: month_first` decides",
-                                    csv->path, name);
+                return td_error_set(
+                    error, TD_FORMAT,
+                    c->first_above
+                        ? "%s, column '%.60s': some dates have the day first, others "
+                          "the month; write them as 2024-05-31"
+                        : "%s, column '%.60s': do its dates have the day first (31/5/2024) or "
+                          "the month (5/31/2024)? none shows it; `order: day_first` or "
+                          "`order: month_first` decides",
+                    csv->path, name);
             }
             known->order = c->first_above ? TD_DATE_DAY_FIRST : TD_DATE_MONTH_FIRST;
         }
@@ -272,11 +272,12 @@ td_status td__csv_remark_cells(td__csv *csv) {
     for (size_t i = 0; i < csv->date_count; i++) {
         const td__date_column *date = &csv->dates[i];
         char text[500];
-        (void)snprintf(text, sizeof text,
-                       "%.300s, column '%.60s': %lld of %lld dates have no time zone; they are taken as "
-                       "UTC, as the others are",
-                       csv->path, csv->options->dates.items[i].column, (long long)date->plain,
-                       (long long)(date->plain + date->zoned));
+        (void)snprintf(
+            text, sizeof text,
+            "%.300s, column '%.60s': %lld of %lld dates have no time zone; they are taken as "
+            "UTC, as the others are",
+            csv->path, csv->options->dates.items[i].column, (long long)date->plain,
+            (long long)(date->plain + date->zoned));
         if (date->zoned && date->plain && td__names_add(&csv->remarks, text) < 0) {
             return csv->status = td_error_set(csv->error, TD_MEMORY, "%s: no memory", csv->path);
         }

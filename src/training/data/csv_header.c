@@ -107,10 +107,10 @@ static bool has_inputs(const td__csv *csv, const fields *line) {
 static bool is_named(const td__csv *csv, const fields *line) {
     const td_data_options *o = csv->options;
     td_names weight = {&o->weight, o->weight != NULL};
-    td_names groups = {&o->groups, o->groups != NULL};
+    td_names groups = {&o->groups, o->groups != NULL}, images = {&o->images, o->images != NULL};
     return names_cell(&o->label, line) || names_cell(&csv->named_labels, line) ||
            names_cell(&o->ignore, line) || names_expansion(o, line) || names_cell(&weight, line) ||
-           names_cell(&groups, line) || has_inputs(csv, line);
+           names_cell(&groups, line) || names_cell(&images, line) || has_inputs(csv, line);
 }
 
 /* Whether the numbers of the first line are 0, 1, 2, … (or 1, 2, 3, …) above numbers: what pandas
@@ -300,6 +300,10 @@ void td__csv_release(td__csv *csv) {
     td__free(csv->buffer);
     td__names_release(&csv->classes);
     td__names_release(&csv->groups);
+    for (size_t i = 0; i < csv->path_count; i++) {
+        td__free(csv->paths[i]);
+    }
+    td__free(csv->paths);
     td__names_release(&csv->input_names);
     td__names_release(&csv->label_names);
     td__names_release(&csv->remarks);

@@ -59,7 +59,7 @@ typedef struct known {
     td_names inputs;
     td__names words[TD__TEXTS_MAXIMUM]; /* they become the table's */
     td_date dates[TD__DATES_MAXIMUM];
-    td__names found;                    /* owns inputs that a survey found */
+    td__names found; /* owns inputs that a survey found */
 } known;
 
 static void release_known(known *k) {
@@ -233,6 +233,52 @@ static td_status survey_and_parse(td__table *table, const td__request *request, 
     return status;
 }
 
+/* Labels and what goes with them, and the paths of images: the table's images are not read yet. */
+static td_status read_paths(td__table *table, const td__request *request, td__input *input,
+                            char ***paths, size_t *count, bool *text_labels, td_error *error) {
+    td__row_store store;
+    td__csv csv = {.options = request->options,
+                   .text_labels = *text_labels,
+                   .named_labels = request->label_names,
+                   .input = input,
+                   .error = error};
+    td__row_store_init(&store, NULL);
+    store.memory = SIZE_MAX / 16; /* a few floats of a row that is a path at least */
+    td_status status = td__csv_start(&csv);
+    status = status ? status : td__csv_parse(&csv, &store);
+    status = status ? status : td__input_unchanged(input, error);
+    if (!status) {
+        td__csv_findings(table, &csv);
+        take_memory(table, &store, &csv);
+        table->input = (td__array){0};
+        *paths = csv.paths;
+        *count = csv.path_count;
+        csv.paths = NULL;
+        csv.path_count = 0;
+    }
+    *text_labels = csv.text_labels;
+    td__csv_release(&csv);
+    td__row_store_release(&store);
+    return status;
+}
+
+/* A CSV file of paths and labels. */
+static td_status read_listed(td__table *table, const td__request *request, td_error *error) {
+    char **paths = NULL;
+    size_t count = 0;
+    bool before = request->text_labels, text = before;
+    td_error reason = {0};
+    td_status status = read_paths(table, request, request->input, &paths, &count, &text, &reason);
+    if (status && text && !before) {
+        status = td__input_rewind(request->input, &reason);
+        status = status
+                     ? status
+                     : read_paths(table, request, request->input, &paths, &count, &text, &reason);
+    }
+    return status ? td_error_set(error, status, "%s", reason.text)
+                  : td__images_take(table, request, paths, count, error);
+}
+
 td_status td__csv_read(td__table *table, const td__request *request, td_error *error) {
     td__input *input = request->input;
     td__cache cache = {0};
@@ -242,9 +288,17 @@ td_status td__csv_read(td__table *table, const td__request *request, td_error *e
                             request->path);
     }
     td_status status = TD_OK;
+    if (request->options->images && request->more.count) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: paths of images are relative to their CSV file: there is only one",
+                            request->path);
+    }
     for (size_t i = 0; !status && i < request->more.count; i++) {
         status = td__input_append(input, request->more.items[i],
                                   request->options->header != TD_HEADER_NO, error);
+    }
+    if (!status && request->options->images) {
+        return read_listed(table, request, error);
     }
     status = status ? status : td__cache_init(&cache, request, td__input_stat(input), error);
     if (!status && !td__cache_load(&cache, table)) {

@@ -161,6 +161,22 @@ static td_status check_dates(const td_data_options *o, td_error *error) {
     return TD_OK;
 }
 
+/* An example that is an image has no other inputs. */
+static td_status check_images(const td_data_options *o, td_error *error) {
+    const char *beside = !o->images                                       ? NULL
+                         : o->text.count                                  ? "text"
+                         : o->dates.count                                 ? "dates"
+                         : o->categories.count                            ? "categories"
+                         : o->input_pieces.count || o->label_pieces.count ? "inputs"
+                         : o->window.length                               ? "window"
+                                                                          : NULL;
+    return beside
+               ? td_error_set(error, TD_INVALID,
+                              "`images` makes an example of each image: there is no `%s` beside it",
+                              beside)
+               : TD_OK;
+}
+
 static td_status check_options(const td_data_options *o, td_error *error) {
     bool source = o->train || o->input_pieces.count;
     if (source == (o->generate.name != NULL)) {
@@ -220,6 +236,7 @@ static td_status check_options(const td_data_options *o, td_error *error) {
     }
     td_status columns = check_texts(o, error);
     columns = columns ? columns : check_dates(o, error);
+    columns = columns ? columns : check_images(o, error);
     if (columns) {
         return columns;
     }
@@ -326,10 +343,11 @@ static td_status read_table(td__table *table, const td__request *request, td_err
                          request->path);
     }
     bool made = !request->inputs.count;
-    const char *columns = request->options->groups                        ? "groups"
-                          : request->options->text.count && made  ? "text"
-                          : request->options->dates.count && made ? "dates"
-                                                                  : NULL; /* with known inputs, these may be there as ids */
+    const char *columns = request->options->groups               ? "groups"
+                          : request->options->text.count && made ? "text"
+                          : request->options->dates.count && made
+                              ? "dates"
+                              : NULL; /* with known inputs, these may be there as ids */
     if (!status && columns && reader != td__csv_read) {
         status = td_error_set(error, TD_INVALID, "%s: `%s` names columns of a CSV file",
                               request->path ? request->path : "the data", columns);
@@ -406,7 +424,8 @@ static td_status report_texts(td_dataset *dataset, const td_data_options *option
     return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of text");
 }
 
-static td_status report_dates(td_dataset *dataset, const td_data_options *options, td_error *error) {
+static td_status report_dates(td_dataset *dataset, const td_data_options *options,
+                              td_error *error) {
     const td__names *inputs = &dataset->tables[0].input_names;
     td_date *found = dataset->dates;
     const char **parts = td__calloc(inputs->count + 1, sizeof *parts);

@@ -23,10 +23,10 @@ struct td_dataset {
     td_text *texts;       /* info's; owns the columns' names */
     td_date dates[TD__DATES_MAXIMUM]; /* the same */
     const char **date_parts;          /* the parts of all of them */
-    td__part parts[2];    /* by td_part */
-    float scale;          /* 1 unless set */
-    float *mean, *deviation; /* NULL unless standardised */
-    bool changed[2];         /* the table's floats have been scaled and standardised in place */
+    td__part parts[2];                /* by td_part */
+    float scale;                      /* 1 unless set */
+    float *mean, *deviation;          /* NULL unless standardised */
+    bool changed[2]; /* the table's floats have been scaled and standardised in place */
     td_missing missing;
     float *fill;           /* what stands for a missing value of each input; NULL: nothing */
     uint32_t *kept[2];     /* rows of each table that are not dropped; NULL: all */

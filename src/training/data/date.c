@@ -20,7 +20,8 @@ static void find_day(td__date *date, int64_t days) {
     days += 719468;
     int64_t era = (days >= 0 ? days : days - 146096) / 146097, in_era = days - era * 146097;
     int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
-    int64_t in_year = in_era - (365 * year + year / 4 - year / 100), month = (5 * in_year + 2) / 153;
+    int64_t in_year = in_era - (365 * year + year / 4 - year / 100),
+            month = (5 * in_year + 2) / 153;
     date->day = (int)(in_year - (153 * month + 2) / 5 + 1);
     date->month = (int)(month < 10 ? month + 3 : month - 9);
     date->year = year + era * 400 + (date->month <= 2);
@@ -59,8 +60,7 @@ static int read_month(const char **at) {
     }
     for (int i = 0; length >= 3 && i < 12; i++) {
         bool sept = i == 8 && length == 4;
-        if (strncasecmp(*at, names[i], length) == 0 &&
-            (length == 3 || sept || !names[i][length])) {
+        if (strncasecmp(*at, names[i], length) == 0 && (length == 3 || sept || !names[i][length])) {
             *at += length + ((*at)[length] == '.');
             return i + 1;
         }
@@ -225,9 +225,9 @@ bool td__date_read(td__date *date, const char *text) {
     int64_t number;
     *date = (td__date){0};
     int digits = read_digits(&at, &number);
-    bool good = digits == 0              ? *text && read_month_first(date, &at)
+    bool good = digits == 0                  ? *text && read_month_first(date, &at)
                 : digits == 4 || digits == 8 ? read_year_first(date, &at, digits, number)
-                                         : digits <= 2 && read_year_last(date, &at, number);
+                                             : digits <= 2 && read_year_last(date, &at, number);
     if (good && (*at == 'T' || *at == 't' || *at == ' ' || *at == ',')) {
         at += *at == ',';
         at += *at == 'T' || *at == 't' ? 1 : strspn(at, " ");
@@ -235,8 +235,8 @@ bool td__date_read(td__date *date, const char *text) {
     }
     at += strspn(at, " ");
     return good && !*at &&
-           (date->open ? date->day >= 1 && date->month >= 1 && date->day <= 31 && date->month <= 31 &&
-                             date->year >= 1
+           (date->open ? date->day >= 1 && date->month >= 1 && date->day <= 31 &&
+                             date->month <= 31 && date->year >= 1
                        : is_day(date->year, date->month, date->day));
 }
 

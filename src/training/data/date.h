@@ -8,8 +8,8 @@ typedef struct td__date {
     int64_t year;
     int month, day; /* from 1; with an order that is open, the first and the second number */
     int hour, minute;
-    double second;  /* with its fraction */
-    int offset;     /* minutes east of UTC */
+    double second; /* with its fraction */
+    int offset;    /* minutes east of UTC */
     bool has_time, has_offset;
     bool open; /* 1/5/2024: which of the two is the day, the order says */
 } td__date;

@@ -155,7 +155,8 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_columns_of_text(object, &info->text) && put_dates(object, &info->dates) &&
            put_text(object, "missing", missing[options->missing]) &&
            put_floats(object, "fill", info->fill, info->fill_count) &&
-           put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
+           put_text(object, "images", options->images) && put_text(object, "x", options->x) &&
+           put_text(object, "y", options->y) &&
            put_floats(object, "mean", info->mean, info->normal_count) &&
            put_floats(object, "deviation", info->deviation, info->normal_count) &&
            put_floats(object, "label_mean", info->label_mean, info->label_normal_count) &&
@@ -342,9 +343,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     for (int k = 0; k < LISTS; k++) {
         count += list_size(json_object_get(object, lists[k].key));
     }
-    const struct {
-        const char *list, *texts;
-    } inner[] = {{"text", "words"}, {"dates", "parts"}};
+    const struct { const char *list, *texts; } inner[] = {{"text", "words"}, {"dates", "parts"}};
     for (size_t k = 0; k < sizeof inner / sizeof *inner; k++) {
         const json_t *columns = json_object_get(object, inner[k].list);
         for (size_t i = 0; i < list_size(columns); i++) {
@@ -369,6 +368,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
            read_pieces(notes, object, &next) && read_columns_of_text(notes, object, &next) &&
            read_dates(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
+    notes->images = json_string_value(json_object_get(object, "images"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
     return good;
@@ -435,6 +435,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->missing = notes->missing;
     options->fill = notes->fill;
     options->fill_count = notes->fill_count;
+    options->images = notes->images;
     options->x = notes->x;
     options->y = notes->y;
     options->scale = notes->scale;

@@ -12,7 +12,7 @@ struct json_t;
 typedef struct td__data_notes {
     double scale;
     td_names inputs, label, label_names, ignore, classes, categories;
-    const char *x, *y;
+    const char *x, *y, *images;
     td_missing missing;
     float *fill;
     int64_t fill_count;
@@ -22,7 +22,7 @@ typedef struct td__data_notes {
     int64_t label_normal_count;
     td_window window;
     td_resize resize;
-    td_texts text;                        /* with their vocabularies */
+    td_texts text; /* with their vocabularies */
     td_dates dates;
     td_pieces input_pieces, label_pieces; /* columns or arrays; of what were files, their names */
     const char **texts;                   /* owns the lists */

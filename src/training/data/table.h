@@ -117,7 +117,7 @@ typedef struct td__table {
     td__names remarks;      /* what should be said of how it was read */
     /* CSV: "NUMBER ORDER SINCE" of each column of dates; the vocabularies of columns of text. */
     td__names date_facts, words[TD__TEXTS_MAXIMUM];
-    bool label_untyped;      /* the file does not say whether labels are whole numbers: CSV */
+    bool label_untyped; /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
     char separator;  /* of a CSV file */
     bool is_picture; /* (height, width, channels) by itself */
@@ -165,11 +165,15 @@ typedef struct td__request {
     td_names label_names;           /* its labels, where it has names */
     bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
-    const struct td__table *first;  /* CSV: whose vocabularies and dates these are; NULL: of the options */
+    const struct td__table
+        *first; /* CSV: whose vocabularies and dates these are; NULL: of the options */
     td_pieces input_pieces, label_pieces;
 } td__request;
 
 typedef td_status td__reader(td__table *table, const td__request *request, td_error *error);
+/* The rows of a CSV file are images: paths, one for each, as the file has them; they are taken. */
+TD_NODISCARD td_status td__images_take(td__table *table, const td__request *request, char **paths,
+                                       size_t count, td_error *error);
 td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_read;
 /* The reader of a file or folder, by what it is. */
 td_status td__reader_choose(const char *path, td__reader **reader, td_error *error);

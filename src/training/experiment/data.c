@@ -537,6 +537,7 @@ static const td__key data_keys[] = {
     {.field = {.key = "text", AT(text)}, .read = read_text},
     KEY(TEXT, weight, "weight", NULL),
     KEY(TEXT, groups, "groups", NULL),
+    KEY(TEXT, images, "images", NULL),
     {.field = {.key = "dates", AT(dates)}, .read = read_dates},
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
