@@ -1,4 +1,4 @@
-/* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
+/* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG, JPEG, BMP, WebP or TIFF file
  * in it an example; without sub-folders, its own images are examples without labels. All images
  * have one size, or are scaled to one. They are kept as bytes, in memory or in a file of the cache folder
  * when they are many, and become floats a batch at a time. Large folders are decoded while they are
@@ -44,10 +44,10 @@ static void release_list(list *l) {
     *l = (list){0};
 }
 
-static const char *const endings[] = {".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
+static const char *const endings[] = {".png", ".jpg",  ".jpeg", ".jpe", ".jfif",
+                                      ".bmp", ".webp", ".tif",  ".tiff"};
 /* Of images that cannot be read. */
-static const char *const other_endings[] = {".webp", ".bmp",  ".gif", ".tif", ".tiff",
-                                            ".avif", ".heic", ".ppm", ".pgm"};
+static const char *const other_endings[] = {".gif", ".avif", ".heic", ".ppm", ".pgm"};
 enum {
     ENDINGS = sizeof endings / sizeof *endings,
     OTHERS = sizeof other_endings / sizeof *other_endings
@@ -150,7 +150,8 @@ static td_status no_images(const char *path, const char *else_text, td_error *er
     return status ? status
            : list_others(others, text, sizeof text)
                ? td_error_set(error, TD_UNSUPPORTED,
-                              "%s: no PNG or JPEG images in it; what is there (%s) cannot be read: "
+                              "%s: no PNG, JPEG, BMP, WebP or TIFF images in it; what is there "
+                              "(%s) cannot be read: "
                               "convert it to PNG",
                               path, text)
                : td_error_set(error, TD_NOT_FOUND, "%s: %s", path, else_text);
@@ -169,8 +170,9 @@ static td_status report_other_files(const folder *f, td__table *table, const cha
         return TD_OK;
     }
     snprintf(text, sizeof text,
-             "%.300s: only PNG and JPEG images are read; left out: %s (convert them to PNG)", path,
-             others);
+             "%.300s: only PNG, JPEG, BMP, WebP and TIFF images are read; left out: %s (convert "
+             "them to PNG)",
+             path, others);
     return remark(table, text, error);
 }
 
@@ -191,7 +193,7 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
         size_t before = f->images.count;
         status = list_folder(&f->images, class, is_image, error);
         if (!status && f->images.count == before) {
-            status = no_images(class, "no PNG or JPEG images in it", error);
+            status = no_images(class, "no PNG, JPEG, BMP, WebP or TIFF images in it", error);
         }
         char name[4 * TD__NAME_LENGTH_MAXIMUM + 1];
         (void)td__name_clean(name, sizeof name, strrchr(class, '/') + 1);
