@@ -137,7 +137,7 @@ static uint8_t channel(uint32_t pixel, uint32_t mask) {
         mask >>= 1;
         pixel >>= 1;
     }
-    return mask ? (uint8_t)((pixel & mask) * 255 / mask) : 255;
+    return (uint8_t)(mask ? (pixel & mask) * 255 / mask : 255);
 }
 
 /* Pixel x of a row as red, green, blue, transparency; false: its colour is not in the palette. */
@@ -156,7 +156,7 @@ static bool read_pixel(const bmp *b, const uint8_t *row, int64_t x, uint8_t rgba
     } else {
         int64_t in_byte = 8 / b->bits;
         int shift = (int)(in_byte - 1 - x % in_byte) * b->bits;
-        size_t index = (size_t)(row[x / in_byte] >> shift) & ((1u << b->bits) - 1);
+        size_t index = ((size_t)row[x / in_byte] >> shift) & (((size_t)1 << b->bits) - 1);
         if (index >= b->colours) {
             return false;
         }

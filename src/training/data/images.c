@@ -561,6 +561,7 @@ td_status td__images_take(td__table *table, const td__request *request, char **p
         }
         f.images.count++;
         join_path(path, size, below, paths[i]);
+        errno = 0;
         if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) {
             bool gone = errno == ENOENT;
             int64_t line =

@@ -20,6 +20,7 @@ typedef struct source {
     const uint8_t *bytes;
     size_t size, at;
     char *reason;
+    bool strict; /* a warning is an error: pixels are being read, and some are missing */
 } source;
 
 static tmsize_t read_bytes(thandle_t handle, void *to, tmsize_t size) {
@@ -66,13 +67,17 @@ static int keep_error(TIFF *tiff, void *user, const char *module, const char *fo
     return 1;
 }
 
-static int drop_warning(TIFF *tiff, void *user, const char *module, const char *format,
+/* Without its palette an image would be read as grey. */
+static int take_warning(TIFF *tiff, void *user, const char *module, const char *format,
                         va_list arguments) {
+    const source *s = user;
+    char text[TD__PICTURE_REASON];
     (void)tiff;
-    (void)user;
     (void)module;
-    (void)format;
-    (void)arguments;
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    if (!*s->reason && (s->strict || strstr(text, "ColorMap"))) {
+        (void)snprintf(s->reason, TD__PICTURE_REASON, "%s", text);
+    }
     return 1;
 }
 
@@ -84,7 +89,7 @@ static TIFF *open_tiff(source *s, int64_t memory) {
     }
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)memory);
     TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, s);
-    TIFFOpenOptionsSetWarningHandlerExtR(options, drop_warning, NULL);
+    TIFFOpenOptionsSetWarningHandlerExtR(options, take_warning, s);
     TIFF *tiff = TIFFClientOpenExt("picture", "rm", s, read_bytes, write_bytes, seek_bytes,
                                    close_bytes, size_bytes, NULL, NULL, options);
     TIFFOpenOptionsFree(options);
@@ -157,13 +162,13 @@ static int64_t channels_of(const layout *l) {
 }
 
 bool tiff_describe(const uint8_t *bytes, size_t size, td__picture *picture, char *reason) {
-    source s = {bytes, size, 0, reason};
+    source s = {bytes, size, 0, reason, false};
     TIFF *tiff = open_tiff(&s, 16 * MIB + (int64_t)size);
     if (!tiff) {
-        return *reason ? false : fail(reason, "damaged TIFF header");
+        return *reason ? false : fail(reason, "damaged TIFF image");
     }
     layout l;
-    bool good = read_layout(tiff, &l, reason);
+    bool good = read_layout(tiff, &l, reason) && !*reason; /* some errors leave a tag out */
     if (good) {
         *picture = (td__picture){l.height, l.width, channels_of(&l), 0};
         picture->room = 4 * picture->height * picture->width;
@@ -260,7 +265,7 @@ static bool decode_colours(TIFF *tiff, const layout *l, int64_t channels, uint8_
 
 bool tiff_decode(const uint8_t *bytes, size_t size, const td__picture *picture, uint8_t *pixels,
                  char *reason) {
-    source s = {bytes, size, 0, reason};
+    source s = {bytes, size, 0, reason, false};
     int64_t all = picture->height * picture->width * 4;
     TIFF *tiff = open_tiff(&s, 2 * all + 16 * MIB + (int64_t)size);
     layout l;
@@ -269,9 +274,11 @@ bool tiff_decode(const uint8_t *bytes, size_t size, const td__picture *picture, 
                  channels_of(&l) != picture->channels)) {
         good = fail(reason, "it changed while it was read");
     }
-    *reason = good ? 0 : *reason;
+    good = good && !*reason;
+    s.strict = true;
     good = good &&
            (l.direct ? decode_direct : decode_colours)(tiff, &l, picture->channels, pixels, reason);
+    good = good && !*reason;
     if (tiff) {
         TIFFClose(tiff);
     }
