@@ -8,7 +8,7 @@ fail() {
 
 
 for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev libyaml-dev
-    libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev"
+    libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev libtiff-dev libwebp-dev"
 for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mkdocs-material mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux

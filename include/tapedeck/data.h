@@ -145,6 +145,58 @@ typedef struct td_resize {
     bool crop;             /* keep the aspect: what then stands over is cut off on both sides */
 } td_resize;
 
+/* What a text is cut into. Values are part of the binary interface: only ever append. */
+typedef enum td_tokens { TD_TOKENS_WORDS, TD_TOKENS_CHARACTERS, TD_TOKENS_BYTES } td_tokens;
+/* Which letters become small ones. The same holds. */
+typedef enum td_lower { TD_LOWER_UNICODE, TD_LOWER_ASCII, TD_LOWER_NONE } td_lower;
+
+/* A column of texts that become ids: 0 behind the last token of a text, 1 for a token that is not in
+ * the vocabulary, 2 for the most frequent one, …. A byte has the id byte + 2. */
+typedef struct td_text {
+    const char *column;
+    td_tokens tokens;
+    td_lower lower; /* words and characters */
+    bool
+        punctuation; /* of words and characters: keep ASCII punctuation, which is removed otherwise */
+    int64_t length; /* ids of a text: longer ones are cut, shorter ones filled with 0. 0: as many as
+                            the longest text of the training file has, at most 256 */
+    int64_t vocabulary; /* ids there are at most, 0 and 1 among them; 0: as many as tokens need */
+    int64_t min_count;  /* a token that is less often in the training file is unknown; 0: 1 */
+    td_names
+        words; /* the vocabulary from id 2 on (info's, of another data set); none: it is made of
+                            the training file */
+} td_text;
+
+typedef struct td_texts {
+    const td_text *items;
+    size_t count;
+} td_texts;
+
+/* What 1/5/2024 is. Values are part of the binary interface: only ever append. */
+typedef enum td_date_order {
+    TD_DATE_ORDER_AUTO, /* by days above 12 in the file; an error when there are none */
+    TD_DATE_DAY_FIRST,
+    TD_DATE_MONTH_FIRST
+} td_date_order;
+
+/* A column of dates, which become numbers: year, month, day, weekday (Monday is 0), day_of_year, hour, minute, second;
+ * month_sin, month_cos and the same of weekday, day_of_year and hour: where in its cycle it is; days: since. */
+typedef struct td_date {
+    const char *column;
+    td_names
+        parts; /* none: year, month, day, weekday, their cycles and days; hours where the training
+                       file has any */
+    td_date_order order;
+    bool has_since;
+    int64_t
+        since; /* seconds since 1970-01-01 UTC that days begin at; else at the first day of the training file */
+} td_date;
+
+typedef struct td_dates {
+    const td_date *items;
+    size_t count;
+} td_dates;
+
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
@@ -231,6 +283,15 @@ typedef struct td_data_options {
      * same order. Each parses a part of a large file; NULL: this process alone. A process that fails on its own
      * notifies the others by td_group_fail. */
     struct td_group *group;
+    td_texts text; /* CSV: columns of text, each of which becomes `length` inputs, COLUMN[0], … */
+    const char
+        *groups; /* CSV: a column, no input; examples with the same value in it stay together, in
+                           the training part or in the validation part */
+    td_dates
+        dates; /* CSV: columns of dates, each of which becomes an input for each part, COLUMN.year, … */
+    const char
+        *images; /* CSV: a column of the paths of images, relative to the file; an example is the
+                           image, and columns that are neither labels nor ignored are left out */
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -274,6 +335,8 @@ typedef struct td_data_info {
     int64_t label_normal_count;
     const td_data_piece *input_pieces, *label_pieces; /* as the options have them */
     size_t input_piece_count, label_piece_count;
+    td_texts text;  /* as the options have it, with lengths and vocabularies */
+    td_dates dates; /* the same, with what was found out of the training file */
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

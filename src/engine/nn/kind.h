@@ -168,6 +168,7 @@ typedef struct td__layer_kind {
     size_t min_from, max_from; /* how many layers it reads */
     bool has_activation;       /* plan sets layer->activation */
     bool integer_input;        /* reads indices */
+    const char *index_count;   /* the option that says how many there are; NULL: none */
     td__layer_role role;
     td__layer_features features;
     td__torch_side torch;

@@ -8,13 +8,14 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MAGIC 0x0002565343445400u /* bytes 0 "TDCSV" 2 0; read back wrong on other byte orders */
+#define MAGIC 0x0003565343445400u /* bytes 0 "TDCSV" 3 0; read back wrong on other byte orders */
 
 /* The lists of texts that a table has. */
 static const size_t lists[] = {
@@ -22,15 +23,28 @@ static const size_t lists[] = {
     offsetof(td__table, input_names),
     offsetof(td__table, label_names),
     offsetof(td__table, remarks),
+    offsetof(td__table, date_facts),
+#define WORDS(i) offsetof(td__table, words) + (i) * sizeof(td__names)
+    WORDS(0),
+    WORDS(1),
+    WORDS(2),
+    WORDS(3),
+    WORDS(4),
+    WORDS(5),
+    WORDS(6),
+    WORDS(7),
+#undef WORDS
 };
+static_assert(TD__TEXTS_MAXIMUM == 8, "all vocabularies are listed");
 enum { LISTS = sizeof lists / sizeof *lists };
 
 typedef struct td__cache_header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
-    int64_t rows, inputs, labels;     /* inputs, labels: in a row; a weight is one of the labels */
+    int64_t rows, inputs,
+        labels; /* inputs, labels: in a row; a weight and a group are labels here */
     int64_t text_size, counts[LISTS]; /* of the texts in each list */
-    int64_t has_header, separator, weighted;
+    int64_t has_header, separator, weighted, grouped;
     uint64_t check; /* hash of the fields above and of the text */
 } header;
 
@@ -65,6 +79,50 @@ static bool append_names(growing *t, const char *what, const td_names *names) {
     return done;
 }
 
+/* How texts become ids. A vocabulary that is given is long: its hash stands for it. */
+static bool append_texts(growing *t, const td__request *request) {
+    const td_texts *texts = &request->options->text;
+    bool done = true;
+    for (size_t i = 0; done && i < texts->count; i++) {
+        const td_text *text = &texts->items[i];
+        uint64_t hash = TD__HASH_START;
+        size_t count = request->first ? request->first->words[i].count : text->words.count;
+        for (size_t k = 0; k < count; k++) {
+            const char *word =
+                request->first ? request->first->words[i].items[k] : text->words.items[k];
+            hash = td__hash_bytes(hash, word, strlen(word) + 1);
+        }
+        char how[200];
+        snprintf(how, sizeof how, "\n %d %d %d %lld %lld %lld %zu %016llx", (int)text->tokens,
+                 (int)text->lower, (int)text->punctuation, (long long)text->length,
+                 (long long)text->vocabulary, (long long)text->min_count, count,
+                 (unsigned long long)hash);
+        done =
+            append_names(t, "\ntext", &(td_names){&text->column, 1}) && append(t, how, strlen(how));
+    }
+    return done;
+}
+
+static bool append_dates(growing *t, const td__request *request) {
+    const td_dates *dates = &request->options->dates;
+    td_date known[TD__DATES_MAXIMUM] = {{0}};
+    bool done = true;
+    for (size_t i = 0; i < dates->count; i++) {
+        known[i] = dates->items[i];
+    }
+    if (request->first) {
+        td__table_dates(request->first, known);
+    }
+    for (size_t i = 0; done && i < dates->count; i++) {
+        char how[80];
+        snprintf(how, sizeof how, "\n %d %d %lld", (int)known[i].order, (int)known[i].has_since,
+                 (long long)known[i].since);
+        done = append_names(t, "\ndate", &(td_names){&known[i].column, 1}) &&
+               append_names(t, "\n parts", &known[i].parts) && append(t, how, strlen(how));
+    }
+    return done;
+}
+
 static char *key_of(const td__request *request) {
     const td_data_options *options = request->options;
     char *absolute = realpath(request->path, NULL);
@@ -75,15 +133,17 @@ static char *key_of(const td__request *request) {
              (int)options->label_kind, request->chosen ? " chosen" : "",
              request->text_labels ? " text labels" : "");
     td_names weight = {&options->weight, options->weight != NULL};
+    td_names groups = {&options->groups, options->groups != NULL};
     growing key = {0};
-    bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
-                append_names(&key, "\nlabel", &options->label) &&
-                append_names(&key, "\nignore", &options->ignore) &&
-                append_names(&key, "\nweight", &weight) &&
-                append_names(&key, "\ncategories", &options->categories) &&
-                append_names(&key, "\nmore", &request->more) &&
-                append_names(&key, "\ninputs", &request->inputs) &&
-                append_names(&key, "\nlabel names", &request->label_names);
+    bool done =
+        append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
+        append_names(&key, "\nlabel", &options->label) &&
+        append_names(&key, "\nignore", &options->ignore) &&
+        append_names(&key, "\nweight", &weight) && append_names(&key, "\ngroups", &groups) &&
+        append_names(&key, "\ncategories", &options->categories) && append_texts(&key, request) &&
+        append_dates(&key, request) && append_names(&key, "\nmore", &request->more) &&
+        append_names(&key, "\ninputs", &request->inputs) &&
+        append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);
     if (!done) {
         td__free(key.data);
@@ -150,6 +210,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
                       .source_seconds = source->st_mtim.tv_sec,
                       .source_nanoseconds = source->st_mtim.tv_nsec,
                       .weighted = request->options->weight != NULL,
+                      .grouped = request->options->groups != NULL,
                       .key = key_of(request)};
     bool done = made.key && choose_folder(request->options->cache, &made.folder);
     if (done && made.folder) {
@@ -185,6 +246,7 @@ static bool read_lists(td__table *table, const header *h, const char *text, cons
         td__names *names = (td__names *)((char *)table + lists[k]);
         for (int64_t i = 0; i < h->counts[k]; i++) {
             const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
+            names->maximum = (size_t)h->counts[k]; /* a word is in the file: there are no more */
             if (!nul || td__names_add(names, text) != i) {
                 return false;
             }
@@ -236,7 +298,8 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
     data += h.rows * h.inputs * (int64_t)sizeof(float);
     bool weighted = h.weighted != 0 && h.labels > 0;
-    td__table_set_labels(table, data, h.labels - weighted, weighted);
+    bool grouped = h.grouped != 0 && h.labels > weighted;
+    td__table_set_labels(table, data, h.labels - weighted - grouped, weighted, grouped);
     return true;
 }
 
@@ -274,7 +337,8 @@ td_status td__cache_compose(td__seal *seal, const td__cache *cache, const td__ro
                   .text_size = (int64_t)t.length,
                   .has_header = table->has_header,
                   .separator = table->separator,
-                  .weighted = cache->weighted};
+                  .weighted = cache->weighted,
+                  .grouped = cache->grouped};
     for (int k = 0; k < LISTS; k++) {
         h->counts[k] = (int64_t)list_of(table, k)->count;
     }

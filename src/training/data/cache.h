@@ -10,10 +10,10 @@
 #include "data/table.h"
 
 typedef struct td__cache {
-    char *folder;  /* NULL: nowhere; then nothing is found */
-    char *path;    /* of the cache file */
-    char *key;     /* source and options, as text */
-    bool weighted; /* rows have a weight behind their labels */
+    char *folder;           /* NULL: nowhere; then nothing is found */
+    char *path;             /* of the cache file */
+    char *key;              /* source and options, as text */
+    bool weighted, grouped; /* rows have a weight, a group behind their labels */
     int64_t source_size, source_seconds, source_nanoseconds;
 } td__cache;
 

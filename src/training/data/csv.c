@@ -168,8 +168,7 @@ bool td__csv_is_number(const td__csv_cell *cell, float *value) {
     return end && *end == 0;
 }
 
-/* "digits.csv line 3 (row 2), column 'age'" */
-static const char *name_cell(const td__csv *csv, int64_t column, char *text, size_t size) {
+const char *td__csv_place(const td__csv *csv, int64_t column, char *text, size_t size) {
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)column);
     snprintf(text, size, "%s line %lld (row %lld), column '%.100s'", csv->path,
@@ -191,7 +190,7 @@ bool td__csv_is_missing(const char *text) {
 static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_cell *cell) {
     char where[512], text[64];
     bool whole = td__csv_text(cell, text, sizeof text);
-    name_cell(csv, column, where, sizeof where);
+    td__csv_place(csv, column, where, sizeof where);
     float value;
     if (td__csv_is_number(cell, &value)) {
         return td__csv_fail(csv, TD_RANGE, "%s: '%s' is not a finite float32", where, text);
@@ -262,18 +261,19 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
         return td__csv_fail(csv, TD_FORMAT,
                             "%s: a class name was expected, as in the first row, found the number "
                             "'%s'",
-                            name_cell(csv, column, where, sizeof where), text);
+                            td__csv_place(csv, column, where, sizeof where), text);
     }
     if (!whole) {
         return td__csv_fail(csv, TD_RANGE, "%s: a class name of more than %d bytes",
-                            name_cell(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            td__csv_place(csv, column, where, sizeof where),
+                            TD__NAME_LENGTH_MAXIMUM);
     }
     int64_t number = td__names_add(&csv->classes, text);
     if (number < 0) {
         bool full = csv->classes.count == TD__NAMES_MAXIMUM;
         return td__csv_fail(csv, full ? TD_RANGE : TD_MEMORY,
                             full ? "%s: more than %d different classes" : "%s: no memory",
-                            name_cell(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+                            td__csv_place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
     }
     *value = (float)number;
     return TD__CSV_RECORD;
@@ -284,7 +284,7 @@ static td__csv_outcome unknown_category(td__csv *csv, int64_t column, const char
     char where[512];
     return td__csv_fail(csv, TD_FORMAT,
                         "%s: '%.60s' is none of the %zu categories of training ('%.60s', …)",
-                        name_cell(csv, column, where, sizeof where), text, known->count,
+                        td__csv_place(csv, column, where, sizeof where), text, known->count,
                         known->count ? known->items[0] : "");
 }
 
@@ -301,19 +301,38 @@ static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float
     bool missing = is_missing_cell(csv, &cell);
     if (!td__csv_name(&cell, text, sizeof text)) {
         return td__csv_fail(csv, TD_RANGE, "%s: a category of more than %d bytes",
-                            name_cell(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+                            td__csv_place(csv, column, where, sizeof where),
+                            TD__NAME_LENGTH_MAXIMUM);
     }
     if (csv->survey) {
         bool room = missing || td__names_add(known, text) >= 0;
         return room ? TD__CSV_RECORD
                     : td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d categories",
-                                   name_cell(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+                                   td__csv_place(csv, column, where, sizeof where),
+                                   TD__NAMES_MAXIMUM);
     }
     int64_t number = missing ? -1 : td__names_find(known, text);
     for (size_t i = 0; i < known->count; i++) {
         values[i] = missing ? NAN : (int64_t)i == number;
     }
     return missing || number >= 0 ? TD__CSV_RECORD : unknown_category(csv, column, text);
+}
+
+/* Of a cell that is only looked at as a whole. */
+static td__csv_outcome whole_cell(td__csv *csv, char **p, int64_t column, float *values) {
+    td__csv_cell cell;
+    td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    *p = cell.behind;
+    return csv->columns[column].use == TD__CSV_GROUP
+               ? td__csv_read_group(csv, &cell, column, values)
+           : csv->columns[column].use == TD__CSV_DATE
+               ? td__csv_read_date(csv, &cell, column, csv->survey ? NULL : values)
+           : csv->columns[column].use == TD__CSV_PATH
+               ? td__csv_read_path(csv, &cell, column)
+               : td__csv_read_text(csv, &cell, column, csv->survey ? NULL : values);
 }
 
 static td__csv_outcome wrong_width(td__csv *csv, int64_t found, bool more) {
@@ -388,6 +407,10 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     if (c->use == TD__CSV_CATEGORY) {
         return category_of(csv, p, column, value);
     }
+    if (c->use == TD__CSV_TEXT || c->use == TD__CSV_DATE || c->use == TD__CSV_PATH ||
+        c->use == TD__CSV_GROUP) {
+        return whole_cell(csv, p, column, value);
+    }
     td__csv_cell cell;
     td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
     *p = outcome == TD__CSV_RECORD ? cell.behind : *p;
@@ -398,8 +421,21 @@ td__csv_outcome td__csv_parse_cell(td__csv *csv, char **p, int64_t column) {
     return parse_cell(csv, p, column);
 }
 
+/* Whether all of the record is in the buffer: for cells that are counted, and that only once. */
+static td__csv_outcome scan_record(td__csv *csv) {
+    td__csv_cell cell = {.behind = csv->next - 1};
+    td__csv_outcome outcome;
+    do {
+        outcome = td__csv_scan(csv, cell.behind + 1, &cell);
+    } while (outcome == TD__CSV_RECORD && *cell.behind == csv->separator);
+    return outcome;
+}
+
 static td__csv_outcome parse_record(td__csv *csv) {
     td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
+    if (outcome == TD__CSV_RECORD && csv->counts_cells && !csv->finished) {
+        outcome = scan_record(csv);
+    }
     if (outcome != TD__CSV_RECORD) {
         return outcome;
     }
@@ -470,7 +506,8 @@ static void count_missing(td__csv *csv) {
     for (int64_t i = 0; i < csv->column_count; i++) {
         td__csv_column *c = &csv->columns[i];
         bool used = c->use == TD__CSV_NUMBER || c->use == TD__CSV_CLASS ||
-                    c->use == TD__CSV_CLASS_NUMBER || c->use == TD__CSV_CATEGORY;
+                    c->use == TD__CSV_CLASS_NUMBER || c->use == TD__CSV_CATEGORY ||
+                    c->use == TD__CSV_DATE;
         if (used && isnan(csv->values[c->slot])) {
             c->missing_line = c->missing++ ? c->missing_line : csv->record_line;
         }
@@ -490,9 +527,9 @@ static td_status take_row(td__csv *csv, td__row_store *store) {
     if (!store || (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED)) {
         return TD_OK;
     }
-    return csv->status = td__row_store_add(store, csv->values, (size_t)csv->input_count,
-                                           csv->values + csv->input_count,
-                                           (size_t)(csv->label_count + csv->weighted), csv->error);
+    return csv->status =
+               td__row_store_add(store, csv->values, (size_t)csv->input_count,
+                                 csv->values + csv->input_count, td__csv_behind(csv), csv->error);
 }
 
 td_status td__csv_parse(td__csv *csv, td__row_store *store) {
@@ -522,5 +559,6 @@ td_status td__csv_parse(td__csv *csv, td__row_store *store) {
     if (csv->rows == 0 && !csv->limit) {
         csv->status = td_error_set(csv->error, TD_FORMAT, "%s has a header but no rows", csv->path);
     }
-    return csv->status ? csv->status : td__csv_check_missing(csv);
+    td_status status = csv->status ? csv->status : td__csv_check_missing(csv);
+    return status || csv->survey ? status : td__csv_remark_cells(csv);
 }

@@ -7,8 +7,10 @@
 #ifndef TAPEDECK_DATA_CSV_H
 #define TAPEDECK_DATA_CSV_H
 
+#include "data/date.h"
 #include "data/store.h"
 #include "data/table.h"
+#include "data/text.h"
 #include "tapedeck/group.h"
 
 enum {
@@ -31,18 +33,34 @@ typedef enum td__csv_use {
     TD__CSV_CLASS_NUMBER, /* a label; text after all where one is written with leading zeros */
     TD__CSV_IGNORED,
     TD__CSV_CATEGORY, /* an input for each text */
+    TD__CSV_TEXT,     /* an input for each id */
+    TD__CSV_DATE,     /* an input for each part */
     TD__CSV_LABEL,    /* not yet known which of these */
     TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
+    TD__CSV_PATH,     /* of an image */
+    TD__CSV_GROUP,    /* of the example: a number for each text, behind the weight */
     TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
 
 typedef struct td__csv_column {
     td__csv_use use;
     int32_t slot;     /* in values; the first of a category's */
-    int32_t category; /* in categories */
+    int32_t category; /* in categories, in texts, in dates */
     int64_t missing;  /* values so far */
     int64_t missing_line;
 } td__csv_column;
+
+enum { TD__DATE_PARTS_MAXIMUM = 32 };
+
+/* A column of dates, and what a survey has seen of it. */
+typedef struct td__date_column {
+    td_date how; /* column and parts are not looked at */
+    int parts[TD__DATE_PARTS_MAXIMUM];
+    int64_t part_count;
+    bool has_times, is_open, first_above, second_above; /* a number above 12 */
+    double earliest[2];                                 /* the day first, the month first */
+    int64_t zoned, plain;                               /* with and without a time zone */
+} td__date_column;
 
 typedef struct td__csv {
     const td_data_options *options; /* label, ignore and header are used */
@@ -68,21 +86,32 @@ typedef struct td__csv {
     td__csv_column *columns; /* column_count of each */
     int64_t column_count;
     int64_t input_count, label_count;
-    bool weighted;                      /* there is a column of weights */
-    float *values;                      /* a row: inputs, labels, weight */
-    int64_t rows;                       /* so far */
-    td__names classes;                  /* texts of the label column */
+    bool weighted;     /* there is a column of weights */
+    bool grouped;      /* there is a column of groups */
+    float *values;     /* a row: inputs, labels, weight, group */
+    int64_t rows;      /* so far */
+    td__names classes; /* texts of the label column */
+    td__names groups;  /* texts of the column of groups */
+    char **paths;      /* of images, one a row */
+    size_t path_count, path_room;
     td__names input_names, label_names; /* one for each, or none */
     td__names remarks;
-    td__names *categories; /* the texts of each column that is one; as many as the options name */
-    size_t category_count; /* found in a survey so far */
-    bool survey;           /* only categories are looked at, to find their texts */
-    bool surveyed;         /* inputs come from a survey of this file */
-    bool chosen;           /* they are all that is to be taken of it */
-    bool text_labels;      /* labels are texts though they look like numbers: 01 is not 1 */
-    bool value_missing;    /* in the row that is being parsed */
-    bool any_missing;      /* in the file */
-    int64_t limit;         /* rows that begin from this byte on are not parsed; 0: all rows are */
+    td__names *categories;  /* the texts of each column that is one; as many as the options name */
+    const td__names *words; /* borrowed: vocabularies of texts; NULL in a survey that makes them */
+    td__text_column *texts; /* as many as the options name */
+    size_t text_count;
+    const td_date
+        *known_dates;       /* borrowed: what is known of dates beside the options; may be NULL */
+    td__date_column *dates; /* as many as the options name */
+    size_t date_count;
+    bool counts_cells; /* parsing a cell twice would show */
+    bool survey;      /* only categories and texts are looked at, to find what inputs they become */
+    bool surveyed;    /* inputs come from a survey of this file */
+    bool chosen;      /* they are all that is to be taken of it */
+    bool text_labels; /* labels are texts though they look like numbers: 01 is not 1 */
+    bool value_missing; /* in the row that is being parsed */
+    bool any_missing;   /* in the file */
+    int64_t limit;      /* rows that begin from this byte on are not parsed; 0: all rows are */
 } td__csv;
 
 /* A cell as it stands in the buffer. */
@@ -126,10 +155,39 @@ typedef struct td__csv_index {
  * exhausted; reading all of it shows more. */
 bool td__csv_skim(td__csv *csv, td__csv_index *index, td__row_store *store);
 
-/* The names of all inputs of a file that has categories, found by reading it through; together: by the
- * processes of options->group. */
-td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
-                         bool together, td__names *inputs, td_error *error);
+/* --- csv_expand.c: columns that become several inputs ----------------------------------------- */
+
+typedef struct td__csv_expansion {
+    td__csv_use use;
+    int32_t index; /* among those of its kind */
+    const char *column;
+    char mark; /* behind the column's name, in the names of its inputs */
+} td__csv_expansion;
+
+size_t td__csv_expansion_count(const td_data_options *options);
+td__csv_expansion td__csv_expansion_at(const td_data_options *options, size_t i);
+/* The one that an input belongs to, -1 for none; rest receives what stands behind the mark. */
+ptrdiff_t td__csv_expansion_of(const td_data_options *options, const char *input,
+                               const char **rest);
+/* Of the i-th expansion the next input, and whether it is its first: false unless it may be. */
+bool td__csv_take_input(td__csv *csv, size_t i, const char *rest, bool first);
+bool td__csv_make_expansions(td__csv *csv);
+void td__csv_release_expansions(td__csv *csv);
+/* The names of all inputs of a file that has such columns, found by reading it through, and the vocabularies of texts
+ * that are not given. like is a parser before td__csv_start, with input and error. together: by the processes of
+ * options->group. */
+td_status td__csv_survey(const td__csv *like, bool together, td__names *inputs, td__names *words,
+                         td_date *dates);
+/* The column that an input comes from. */
+const char *td__csv_base(const td_data_options *options, const char *input);
+/* Adds the inputs that a column became in a survey; the column itself, when it was not found. */
+bool td__csv_expand(const td_data_options *options, const td__names *found, const char *column,
+                    td__names *inputs);
+/* Remarks on texts that were cut and the like. */
+td_status td__csv_remark_cells(td__csv *csv);
+bool td__csv_add_unique(td__names *names, const char *name);
+/* How a message names a column; text has TD__NAME_LENGTH_MAXIMUM + 1 bytes. */
+const char *td__csv_column_name(const td__csv *csv, int64_t column, char *text);
 
 /* --- csv_together.c: a file that the processes of options->group parse together ---------------- */
 
@@ -163,6 +221,20 @@ td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format,
     TD_PRINTF(3, 4);
 /* The next row into values: RECORD, or why not. */
 td__csv_outcome td__csv_parse_record(td__csv *csv);
+/* "digits.csv line 3 (row 2), column 'age'" */
+const char *td__csv_place(const td__csv *csv, int64_t column, char *text, size_t size);
+/* csv_cells.c: a cell that becomes values. */
+td__csv_outcome td__csv_read_text(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                  float *values);
+td__csv_outcome td__csv_read_date(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                  float *values);
+td__csv_outcome td__csv_read_path(td__csv *csv, const td__csv_cell *cell, int64_t column);
+td__csv_outcome td__csv_read_group(td__csv *csv, const td__csv_cell *cell, int64_t column,
+                                   float *value);
+/* How many values a row has behind its inputs. */
+static inline size_t td__csv_behind(const td__csv *csv) {
+    return (size_t)(csv->label_count + csv->weighted + csv->grouped);
+}
 /* One cell, whatever its column is for; p moves to the separator or line end behind it. */
 td__csv_outcome td__csv_parse_cell(td__csv *csv, char **p, int64_t column);
 /* RECORD or INCOMPLETE, or FAILED for a quote that is never closed and the like. */

@@ -3,7 +3,7 @@
  * Inputs have names when the file has a header. Where names are wanted (a model's, or those of the
  * training file) they decide which column is which input; the order of the columns does not. A
  * category COLUMN is an input COLUMN=TEXT for each of its texts, one after the other; so a list of
- * inputs and the names of the categories say all that is known of them. */
+ * inputs and the names of the categories say all that is known of them. Columns of text are alike. */
 #include "base/memory.h"
 #include "data/csv.h"
 
@@ -22,8 +22,7 @@ static td_status no_memory(td__csv *csv) {
     return csv->status = td_error_set(csv->error, TD_MEMORY, "%s: no memory", csv->path);
 }
 
-/* How a message names a column. */
-static const char *column_name(const td__csv *csv, int64_t column, char text[NAME_SIZE]) {
+const char *td__csv_column_name(const td__csv *csv, int64_t column, char *text) {
     if (csv->names) {
         return csv->names[column];
     }
@@ -31,7 +30,7 @@ static const char *column_name(const td__csv *csv, int64_t column, char text[NAM
     return text;
 }
 
-static td_status use_column(td__csv *csv, const char *name, td__csv_use use) {
+static td_status use_column(td__csv *csv, const char *name, td__csv_use use, int64_t *found) {
     int64_t column = 0;
     char text[NAME_SIZE];
     csv->status = td__column_find((const char *const *)csv->names, csv->column_count, name,
@@ -40,15 +39,16 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use) {
         return csv->status;
     }
     td__csv_column *c = &csv->columns[column];
+    *found = column;
     if (c->use != TD__CSV_NUMBER) {
-        return csv->status = td_error_set(csv->error, TD_INVALID,
-                                          "%s: column '%s' is named twice in `label`, `ignore`, "
-                                          "`weight` and `categories`",
-                                          csv->path, column_name(csv, column, text));
+        return csv->status =
+                   td_error_set(csv->error, TD_INVALID,
+                                "%s: column '%s' is named twice in `label`, `ignore`, "
+                                "`weight`, `groups`, `images`, `categories`, `text` and `dates`",
+                                csv->path, td__csv_column_name(csv, column, text));
     }
     c->use = use;
     c->slot = use == TD__CSV_LABEL ? (int32_t)csv->label_count++ : 0;
-    c->category = use == TD__CSV_CATEGORY ? (int32_t)csv->category_count++ : 0;
     if (use == TD__CSV_LABEL && csv->names &&
         td__names_add(&csv->label_names, csv->names[column]) < 0) {
         return no_memory(csv);
@@ -68,9 +68,10 @@ static bool has_column(const td__csv *csv, const char *name) {
 /* Where inputs are taken by name, a column that would be ignored need not be there. */
 static td_status use_ignored(td__csv *csv) {
     const td_names *ignore = &csv->options->ignore;
+    int64_t unused;
     for (size_t i = 0; i < ignore->count; i++) {
         if ((csv->inputs.count == 0 || has_column(csv, ignore->items[i])) &&
-            use_column(csv, ignore->items[i], TD__CSV_IGNORED)) {
+            use_column(csv, ignore->items[i], TD__CSV_IGNORED, &unused)) {
             return csv->status;
         }
     }
@@ -79,31 +80,43 @@ static td_status use_ignored(td__csv *csv) {
 
 static td_status use_labels(td__csv *csv) {
     bool named = csv->names && csv->named_labels.count > 0;
+    int64_t unused;
     const td_names *label = named ? &csv->named_labels : &csv->options->label;
     for (size_t i = 0; i < label->count; i++) {
-        if (use_column(csv, label->items[i], TD__CSV_LABEL)) {
+        if (use_column(csv, label->items[i], TD__CSV_LABEL, &unused)) {
             return csv->status;
         }
     }
     return TD_OK;
 }
 
-static td_status use_weight(td__csv *csv) {
+static td_status use_other_columns(td__csv *csv) {
+    int64_t unused;
     csv->weighted = csv->options->weight != NULL;
-    return csv->weighted ? use_column(csv, csv->options->weight, TD__CSV_WEIGHT) : TD_OK;
+    csv->grouped = csv->options->groups != NULL;
+    if (csv->weighted && use_column(csv, csv->options->weight, TD__CSV_WEIGHT, &unused)) {
+        return csv->status;
+    }
+    if (csv->options->images && use_column(csv, csv->options->images, TD__CSV_PATH, &unused)) {
+        return csv->status;
+    }
+    csv->counts_cells =
+        csv->options->images || csv->options->text.count || csv->options->dates.count;
+    return csv->grouped ? use_column(csv, csv->options->groups, TD__CSV_GROUP, &unused) : TD_OK;
 }
 
 /* Found by name only in a survey; afterwards the wanted inputs say which columns they are. */
-static td_status use_categories(td__csv *csv) {
-    const td_names *names = &csv->options->categories;
-    csv->categories = td__calloc(names->count + 1, sizeof *csv->categories);
-    if (!csv->categories) {
+static td_status use_expansions(td__csv *csv) {
+    if (!td__csv_make_expansions(csv)) {
         return no_memory(csv);
     }
-    for (size_t i = 0; csv->survey && i < names->count; i++) {
-        if (use_column(csv, names->items[i], TD__CSV_CATEGORY)) {
+    for (size_t i = 0; csv->survey && i < td__csv_expansion_count(csv->options); i++) {
+        td__csv_expansion one = td__csv_expansion_at(csv->options, i);
+        int64_t column = 0;
+        if (use_column(csv, one.column, one.use, &column)) {
             return csv->status;
         }
+        csv->columns[column].category = one.index;
     }
     return TD_OK;
 }
@@ -113,16 +126,6 @@ static bool is_input(const td__csv_column *column) {
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-/* A name that occurs again becomes NAME.1, NAME.2, …, as pandas has it. */
-static bool add_unique(td__names *names, const char *name) {
-    char text[NAME_SIZE + 24];
-    snprintf(text, sizeof text, "%s", name);
-    for (int again = 1; td__names_find(names, text) >= 0; again++) {
-        snprintf(text, sizeof text, "%s.%d", name, again);
-    }
-    return td__names_add(names, text) >= 0;
-}
 
 /* The names of the columns that are inputs, in the file's order; none when there are too many. */
 static td_status name_columns(td__csv *csv, td__names *names) {
@@ -135,7 +138,7 @@ static td_status name_columns(td__csv *csv, td__names *names) {
         return TD_OK;
     }
     for (int64_t i = 0; csv->names && i < csv->column_count; i++) {
-        if (is_input(&csv->columns[i]) && !add_unique(names, csv->names[i])) {
+        if (is_input(&csv->columns[i]) && !td__csv_add_unique(names, csv->names[i])) {
             return no_memory(csv);
         }
     }
@@ -220,60 +223,43 @@ static const char *list_all(list *l, const td__names *names) {
 /* The columns that a list of inputs comes from. */
 typedef struct wanted_columns {
     td__names names;
-    int32_t *first;    /* each column's first input */
-    int32_t *category; /* each column's category, or -1 */
+    int32_t *first;     /* each column's first input */
+    int32_t *expansion; /* what it becomes (td__csv_expansion_at), or -1 */
 } wanted_columns;
-
-/* Which category an input belongs to, -1 for none; text receives what stands behind "COLUMN=". */
-static int64_t category_of(const td__csv *csv, const char *input, const char **text) {
-    const td_names *names = &csv->options->categories;
-    for (size_t i = 0; i < names->count; i++) {
-        size_t length = strlen(names->items[i]);
-        if (strncmp(input, names->items[i], length) == 0 && input[length] == '=') {
-            *text = input + length + 1;
-            return (int64_t)i;
-        }
-    }
-    return -1;
-}
 
 static td_status bad_inputs(td__csv *csv, const char *input) {
     return csv->status = td_error_set(csv->error, TD_INVALID,
                                       "%s: the input '%.100s' is given twice, or not beside the "
-                                      "others of its category",
+                                      "others of its column",
                                       csv->path, input);
 }
 
-/* Takes the list apart; what belongs to a category becomes a text of it. */
+/* Takes the list apart: what belongs to a column that becomes several inputs says how many. */
 static td_status read_wanted(td__csv *csv, wanted_columns *wanted) {
     size_t count = csv->inputs.count;
-    int64_t before = -1;
+    ptrdiff_t before = -1;
     wanted->first = td__calloc(count + 1, sizeof *wanted->first);
-    wanted->category = td__calloc(count + 1, sizeof *wanted->category);
-    if (!wanted->first || !wanted->category) {
+    wanted->expansion = td__calloc(count + 1, sizeof *wanted->expansion);
+    if (!wanted->first || !wanted->expansion) {
         return no_memory(csv);
     }
     for (size_t i = 0; i < count; i++) {
-        const char *input = csv->inputs.items[i], *text = NULL;
-        int64_t category = category_of(csv, input, &text);
-        bool new = category < 0 || category != before;
-        size_t columns = wanted->names.count, texts = 0;
-        if (category >= 0) {
-            texts = csv->categories[category].count;
-            if (td__names_add(&csv->categories[category], text) != (int64_t)texts ||
-                new != (texts == 0)) {
-                return bad_inputs(csv, input);
-            }
+        const char *input = csv->inputs.items[i], *rest = NULL;
+        ptrdiff_t expansion = td__csv_expansion_of(csv->options, input, &rest);
+        bool new = expansion < 0 || expansion != before;
+        size_t columns = wanted->names.count;
+        if (expansion >= 0 && !td__csv_take_input(csv, (size_t)expansion, rest, new)) {
+            return bad_inputs(csv, input);
         }
-        const char *name = category < 0 ? input : csv->options->categories.items[category];
+        const char *name = td__csv_base(csv->options, input);
         if (new &&td__names_add(&wanted->names, name) != (int64_t)columns) {
             return bad_inputs(csv, input);
         }
         if (new) {
             wanted->first[columns] = (int32_t)i;
-            wanted->category[columns] = (int32_t)category;
+            wanted->expansion[columns] = (int32_t)expansion;
         }
-        before = category;
+        before = expansion;
     }
     return TD_OK;
 }
@@ -298,9 +284,11 @@ static void take_wanted(td__csv *csv, const wanted_columns *wanted, const int32_
         if (is_input(c)) {
             size_t k = order ? (size_t)order[next] : next;
             c->slot = wanted->first[k];
-            if (wanted->category[k] >= 0) {
-                c->use = TD__CSV_CATEGORY;
-                c->category = wanted->category[k];
+            if (wanted->expansion[k] >= 0) {
+                td__csv_expansion one =
+                    td__csv_expansion_at(csv->options, (size_t)wanted->expansion[k]);
+                c->use = one.use;
+                c->category = one.index;
             }
             next++;
         }
@@ -366,7 +354,7 @@ static td_status assign_wanted(td__csv *csv, const td__names *found) {
     }
     td__names_release(&wanted.names);
     td__free(wanted.first);
-    td__free(wanted.category);
+    td__free(wanted.expansion);
     return csv->status;
 }
 
@@ -381,7 +369,8 @@ static td_status leave_others(td__csv *csv) {
     for (int64_t i = 0; csv->chosen && i < csv->column_count; i++) {
         bool wanted = false;
         for (size_t k = 0; k < csv->inputs.count; k++) {
-            wanted = wanted || !strcmp(csv->inputs.items[k], csv->names[i]);
+            const char *base = td__csv_base(csv->options, csv->inputs.items[k]);
+            wanted = wanted || !strcmp(base, csv->names[i]);
         }
         if (!wanted && is_input(&csv->columns[i])) {
             csv->columns[i].use = TD__CSV_IGNORED;
@@ -390,8 +379,27 @@ static td_status leave_others(td__csv *csv) {
     return TD_OK;
 }
 
+/* Where the example is an image, other columns are not read. */
+static td_status leave_numbers(td__csv *csv) {
+    char name[NAME_SIZE];
+    list columns = {0};
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        if (is_input(&csv->columns[i])) {
+            csv->columns[i].use = TD__CSV_IGNORED;
+            list_name(&columns, td__csv_column_name(csv, i, name), NULL);
+        }
+    }
+    return columns.count
+               ? remark(csv,
+                        ": examples are images; these columns are not read: ", list_end(&columns))
+               : TD_OK;
+}
+
 static td_status assign_inputs(td__csv *csv) {
     td__names found = {0};
+    if (csv->options->images) {
+        return leave_numbers(csv);
+    }
     if (!leave_others(csv) && !name_columns(csv, &found)) {
         if (csv->inputs.count) {
             assign_wanted(csv, &found);
@@ -413,7 +421,7 @@ static td_status check_text(td__csv *csv, char *const *texts, const bool *number
         const td__csv_column *c = &csv->columns[i];
         bool input = c->use == TD__CSV_NUMBER && c->slot < csv->input_count;
         if (input && !numbers[i] && !td__csv_is_missing(texts[i])) {
-            list_name(&columns, column_name(csv, i, name), NULL);
+            list_name(&columns, td__csv_column_name(csv, i, name), NULL);
         }
     }
     return columns.count == 0
@@ -448,6 +456,8 @@ static void assign_labels(td__csv *csv, char *const *texts, const bool *numbers,
         } else if (c->use == TD__CSV_WEIGHT) {
             c->slot = (int32_t)(csv->input_count + csv->label_count);
             c->use = TD__CSV_NUMBER;
+        } else if (c->use == TD__CSV_GROUP) {
+            c->slot = (int32_t)(csv->input_count + csv->label_count + csv->weighted);
         }
     }
 }
@@ -458,7 +468,7 @@ static void skip_others(td__csv *csv) {
         td__csv_column *c = &csv->columns[i];
         if (c->use == TD__CSV_NUMBER) {
             c->use = TD__CSV_SKIPPED;
-        } else if (c->use == TD__CSV_LABEL || c->use == TD__CSV_WEIGHT) {
+        } else if (c->use == TD__CSV_LABEL || c->use == TD__CSV_WEIGHT || c->use == TD__CSV_GROUP) {
             c->use = TD__CSV_IGNORED;
         }
         c->slot = 0;
@@ -473,21 +483,21 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
     for (int64_t i = 0; i < csv->column_count; i++) {
         csv->columns[i].slot = -1;
     }
-    if (use_ignored(csv) || use_labels(csv) || use_weight(csv) || use_categories(csv)) {
+    if (use_ignored(csv) || use_labels(csv) || use_other_columns(csv) || use_expansions(csv)) {
         return csv->status;
     }
     if (csv->survey) {
         skip_others(csv);
     } else if (assign_inputs(csv)) {
         return csv->status;
-    } else if (csv->input_count == 0) {
+    } else if (csv->input_count == 0 && !csv->options->images) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
                                           "%s: all %lld columns are labels or ignored; no input is "
                                           "left",
                                           csv->path, (long long)csv->column_count);
     }
     csv->values =
-        td__calloc((size_t)(csv->input_count + csv->label_count) + 2, sizeof *csv->values);
+        td__calloc((size_t)(csv->input_count + csv->label_count) + 3, sizeof *csv->values);
     if (!csv->values) {
         return no_memory(csv);
     }
@@ -496,54 +506,6 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
 }
 
 /* ---- After reading --------------------------------------------------------------------------- */
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Adds an input for each text of a category, in alphabetical order. */
-static bool name_category(td__names *inputs, const char *column, td__names *texts) {
-    char name[2 * NAME_SIZE];
-    if (texts->count) {
-        qsort(texts->items, texts->count, sizeof *texts->items, by_text);
-    }
-    bool room = true;
-    for (size_t i = 0; room && i < texts->count; i++) {
-        snprintf(name, sizeof name, "%s=%s", column, texts->items[i]);
-        room = td__names_add(inputs, name) == (int64_t)inputs->count - 1;
-    }
-    return room;
-}
-
-td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
-                         bool together, td__names *inputs, td_error *error) {
-    td__csv csv = {.options = options,
-                   .named_labels = named_labels,
-                   .input = input,
-                   .error = error,
-                   .survey = true};
-    td__csv_part part = {0};
-    td_status status =
-        together ? td__csv_parse_part(&csv, NULL, &part, error) : td__csv_start(&csv);
-    status = status || together ? status : td__csv_parse(&csv, NULL);
-    for (int64_t i = 0; !status && i < csv.column_count; i++) {
-        const td__csv_column *c = &csv.columns[i];
-        char number[NAME_SIZE];
-        const char *name = column_name(&csv, i, number);
-        bool named = c->use == TD__CSV_SKIPPED ? add_unique(inputs, name)
-                     : c->use == TD__CSV_CATEGORY
-                         ? name_category(inputs, name, &csv.categories[c->category])
-                         : true;
-        if (!named) {
-            status = td_error_set(error, TD_RANGE,
-                                  "%s: no memory, more than %d inputs, or two of one name with "
-                                  "those of '%s'",
-                                  csv.path, TD__NAMES_MAXIMUM, name);
-        }
-    }
-    td__csv_release(&csv);
-    return status;
-}
 
 td_status td__csv_check_missing(td__csv *csv) {
     td_missing missing = csv->options->missing;
@@ -557,7 +519,8 @@ td_status td__csv_check_missing(td__csv *csv) {
         if (c->missing && !allowed) {
             char name[NAME_SIZE], text[NAME_SIZE + 64];
             snprintf(text, sizeof text, "%.60s: %lld, the first in line %lld",
-                     column_name(csv, i, name), (long long)c->missing, (long long)c->missing_line);
+                     td__csv_column_name(csv, i, name), (long long)c->missing,
+                     (long long)c->missing_line);
             list_item(&columns, text);
             total += c->missing;
             inputs = inputs || !label;

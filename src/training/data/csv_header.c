@@ -86,11 +86,20 @@ static bool names_cell(const td_names *names, const fields *line) {
     return false;
 }
 
+static bool names_expansion(const td_data_options *options, const fields *line) {
+    bool named = false;
+    for (size_t i = 0; !named && i < td__csv_expansion_count(options); i++) {
+        const char *column = td__csv_expansion_at(options, i).column;
+        named = names_cell(&(td_names){&column, 1}, line);
+    }
+    return named;
+}
+
 /* Whether the line has all names that inputs are known by. */
 static bool has_inputs(const td__csv *csv, const fields *line) {
     bool all = csv->inputs.count > 0 && !csv->surveyed;
     for (size_t i = 0; all && i < csv->inputs.count; i++) {
-        all = has_cell(line, csv->inputs.items[i]);
+        all = has_cell(line, td__csv_base(csv->options, csv->inputs.items[i]));
     }
     return all;
 }
@@ -98,9 +107,10 @@ static bool has_inputs(const td__csv *csv, const fields *line) {
 static bool is_named(const td__csv *csv, const fields *line) {
     const td_data_options *o = csv->options;
     td_names weight = {&o->weight, o->weight != NULL};
+    td_names groups = {&o->groups, o->groups != NULL}, images = {&o->images, o->images != NULL};
     return names_cell(&o->label, line) || names_cell(&csv->named_labels, line) ||
-           names_cell(&o->ignore, line) || names_cell(&o->categories, line) ||
-           names_cell(&weight, line) || has_inputs(csv, line);
+           names_cell(&o->ignore, line) || names_expansion(o, line) || names_cell(&weight, line) ||
+           names_cell(&groups, line) || names_cell(&images, line) || has_inputs(csv, line);
 }
 
 /* Whether the numbers of the first line are 0, 1, 2, … (or 1, 2, 3, …) above numbers: what pandas
@@ -289,12 +299,14 @@ void td__csv_release(td__csv *csv) {
     td__free(csv->values);
     td__free(csv->buffer);
     td__names_release(&csv->classes);
+    td__names_release(&csv->groups);
+    for (size_t i = 0; i < csv->path_count; i++) {
+        td__free(csv->paths[i]);
+    }
+    td__free(csv->paths);
     td__names_release(&csv->input_names);
     td__names_release(&csv->label_names);
     td__names_release(&csv->remarks);
-    for (size_t i = 0; csv->categories && i < csv->options->categories.count; i++) {
-        td__names_release(&csv->categories[i]);
-    }
-    td__free(csv->categories);
+    td__csv_release_expansions(csv);
     *csv = (td__csv){0};
 }

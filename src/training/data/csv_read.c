@@ -5,6 +5,8 @@
 #include "data/dataset.h"
 #include "group/group.h"
 
+#include <stdio.h>
+
 /* Parsed values that are kept in memory. */
 #define MEMORY (TD__ROW_STORE_MEMORY * sizeof(float))
 /* A cell is at least two bytes of text, and becomes a float of four. */
@@ -44,7 +46,8 @@ static void take_memory(td__table *table, td__row_store *store, const td__csv *c
     inputs->values = labels->values = NULL;
     table->input = td__array_plain(table->bytes[0].data, TD__F32, TD_SHAPE(csv->input_count),
                                    csv->input_count);
-    td__table_set_labels(table, table->bytes[1].data, csv->label_count, csv->weighted);
+    td__table_set_labels(table, table->bytes[1].data, csv->label_count, csv->weighted,
+                         csv->grouped);
 }
 
 /* The store goes to the cache, and the table is mapped from there. */
@@ -63,13 +66,46 @@ static td_status take_file(td__table *table, td__row_store *store, const td__cac
     return status;
 }
 
+/* What is known of a file before it is parsed. */
+typedef struct known {
+    td_names inputs;
+    td__names words[TD__TEXTS_MAXIMUM]; /* they become the table's */
+    td_date dates[TD__DATES_MAXIMUM];
+    td__names found; /* owns inputs that a survey found */
+    bool together;   /* the processes of the group parse it, each a part */
+} known;
+
+static void release_known(known *k) {
+    td__names_release(&k->found);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        td__names_release(&k->words[i]);
+    }
+}
+
+/* False when memory is exhausted. */
+static bool take_known(td__table *table, const td__request *request, known *k) {
+    bool room = true;
+    for (size_t i = 0; room && i < request->options->dates.count; i++) {
+        char text[80];
+        (void)snprintf(text, sizeof text, "%zu %d %lld", i, (int)k->dates[i].order,
+                       (long long)k->dates[i].since);
+        room = td__names_add(&table->date_facts, text) >= 0;
+    }
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        table->words[i] = k->words[i];
+        k->words[i] = (td__names){0};
+    }
+    return room;
+}
+
 /* *text_labels: whether labels that look like numbers are texts; set where they turn out to be. */
-static td_status parse(td__table *table, const td__request *request, td_names inputs,
-                       td__input *input, td__cache *cache, bool together, bool *text_labels,
-                       td_error *error) {
+static td_status parse(td__table *table, const td__request *request, known *k, td__input *input,
+                       td__cache *cache, bool *text_labels, td_error *error) {
     size_t few = kept_in_memory(request);
     td__csv csv = {.options = request->options,
-                   .inputs = inputs,
+                   .inputs = k->inputs,
+                   .words = k->words,
+                   .known_dates = k->dates,
                    .surveyed = request->inputs.count == 0,
                    .chosen = request->chosen,
                    .text_labels = *text_labels,
@@ -77,8 +113,9 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .input = input,
                    .error = error};
     td_status status = TD_OK;
-    if (!together && request->options->while_reading && cache->folder && is_large(request, input) &&
-        !request->more.count) {
+    if (!k->together && request->options->while_reading && cache->folder &&
+        is_large(request, input) && !request->more.count && !request->options->text.count &&
+        !request->options->dates.count) {
         status = td__csv_stream(table, &csv, cache, (int64_t)few, error);
         if (status || table->rows) {
             return status;
@@ -88,7 +125,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
     td__csv_part part = {0};
     td__row_store_init(&store, cache->folder);
     store.memory = few / sizeof(float);
-    if (together) {
+    if (k->together) {
         status = td__csv_parse_part(&csv, &store, &part, error);
         status = status ? status : td__csv_join_parts(&csv, &store, &part, cache, table, error);
     } else {
@@ -96,9 +133,11 @@ static td_status parse(td__table *table, const td__request *request, td_names in
         status = status ? status : td__csv_parse(&csv, &store);
         status = status ? status : td__input_unchanged(input, error);
     }
-    if (!status && !together) {
+    if (!status && !k->together) {
         td__csv_findings(table, &csv);
-        if (store.path) {
+        if (!take_known(table, request, k)) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+        } else if (store.path) {
             status = take_file(table, &store, cache, request->path, error);
         } else {
             take_memory(table, &store, &csv);
@@ -112,33 +151,100 @@ static td_status parse(td__table *table, const td__request *request, td_names in
 }
 
 /* Reads a file with classes such as 01 once more when that is found out on the way. */
-static td_status parse_labels(td__table *table, const td__request *request, td_names inputs,
-                              td__input *input, td__cache *cache, bool together, td_error *error) {
+static td_status parse_labels(td__table *table, const td__request *request, known *k,
+                              td__input *input, td__cache *cache, td_error *error) {
     bool before = request->text_labels, text = before;
     td_error reason = {0};
-    td_status status = parse(table, request, inputs, input, cache, together, &text, &reason);
+    td_status status = parse(table, request, k, input, cache, &text, &reason);
     if (status && text && !before) {
         status = td__input_rewind(input, &reason);
-        status =
-            status ? status : parse(table, request, inputs, input, cache, together, &text, &reason);
+        status = status ? status : parse(table, request, k, input, cache, &text, &reason);
     }
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
-/* Reads a file with categories twice: their texts say how many inputs there are. */
+/* What is known of dates and texts: of the training file, or of the model. */
+static void take_given_dates(const td__request *request, known *k) {
+    const td_dates *dates = &request->options->dates;
+    for (size_t i = 0; i < dates->count && i < TD__DATES_MAXIMUM; i++) {
+        k->dates[i] = dates->items[i];
+    }
+    if (request->first) {
+        td__table_dates(request->first, k->dates);
+    }
+}
+
+/* The vocabularies that need not be made: of the training file, or of the model. False when memory is exhausted. */
+static bool take_given(const td__request *request, known *k) {
+    const td_texts *texts = &request->options->text;
+    bool room = true;
+    for (size_t t = 0; t < texts->count; t++) {
+        td_names words = texts->items[t].words;
+        if (request->first) {
+            const td__names *given = &request->first->words[t];
+            words = (td_names){(const char *const *)given->items, given->count};
+        }
+        k->words[t].maximum = TD__TEXT_WORDS_MAXIMUM;
+        for (size_t i = 0; room && i < words.count; i++) {
+            room = td__names_add(&k->words[t], words.items[i]) == (int64_t)i;
+        }
+    }
+    return room;
+}
+
+/* Inputs that are chosen by their columns, as what these became. */
+static bool expand_chosen(const td__request *request, const td__names *all, td__names *found) {
+    bool room = true;
+    for (size_t i = 0; room && i < request->inputs.count; i++) {
+        room = td__csv_expand(request->options, all, request->inputs.items[i], found);
+    }
+    return room;
+}
+
+/* Reads a file through to see what inputs its columns become. */
+static td_status survey(const td__request *request, td__input *input, known *k, td_error *error) {
+    td__names all = {0}, made[TD__TEXTS_MAXIMUM] = {{0}};
+    td__csv like = {.options = request->options,
+                    .named_labels = request->label_names,
+                    .words = k->words,
+                    .known_dates = k->dates,
+                    .input = input,
+                    .error = error};
+    td_status status = td__csv_survey(&like, k->together, &all, made, k->dates);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        if (made[i].count) {
+            td__names_release(&k->words[i]);
+            k->words[i] = made[i];
+        }
+    }
+    if (request->chosen) {
+        bool room = !status && expand_chosen(request, &all, &k->found);
+        td__names_release(&all);
+        status = status || room ? status
+                                : td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    } else {
+        k->found = all;
+    }
+    k->inputs = (td_names){(const char *const *)k->found.items, k->found.count};
+    return status ? status : td__input_rewind(input, error);
+}
+
+/* Reads a file with columns that become several inputs twice: what stands in it says how many. */
 static td_status survey_and_parse(td__table *table, const td__request *request, td__input *input,
                                   td__cache *cache, bool together, td_error *error) {
-    td_names inputs = request->inputs;
-    td__names found = {0};
+    known k = {.inputs = request->inputs, .together = together};
     td_status status = TD_OK;
-    if (request->options->categories.count && !inputs.count) {
-        status =
-            td__csv_survey(input, request->options, request->label_names, together, &found, error);
-        status = status ? status : td__input_rewind(input, error);
-        inputs = (td_names){(const char *const *)found.items, found.count};
+    take_given_dates(request, &k);
+    if (!take_given(request, &k)) {
+        status = td_error_set(error, TD_MEMORY, "%s: no memory, or a word is twice in a vocabulary",
+                              request->path);
     }
-    status = status ? status : parse_labels(table, request, inputs, input, cache, together, error);
-    td__names_release(&found);
+    if (!status && td__csv_expansion_count(request->options) &&
+        (!k.inputs.count || request->chosen)) {
+        status = survey(request, input, &k, error);
+    }
+    status = status ? status : parse_labels(table, request, &k, input, cache, error);
+    release_known(&k);
     return status;
 }
 
@@ -181,9 +287,11 @@ static td_status read_in_turn(td__table *table, const td__request *request, td__
 static td_status read_by_group(td__table *table, const td__request *request, td__input *input,
                                td__cache *cache, td_error *error) {
     bool loaded = td__cache_load(cache, table), together = false;
-    bool wanted = is_large(request, input) && !request->more.count;
-    td_status status =
-        td__csv_can_share(request->options, input, cache, wanted, &loaded, &together, error);
+    const td_data_options *options = request->options;
+    /* Vocabularies, dates and groups come from all rows in their order: one process on each machine reads those. */
+    bool wanted = is_large(request, input) && !request->more.count && !options->text.count &&
+                  !options->dates.count && !options->groups;
+    td_status status = td__csv_can_share(options, input, cache, wanted, &loaded, &together, error);
     if (status || loaded) {
         return status;
     }
@@ -193,6 +301,52 @@ static td_status read_by_group(td__table *table, const td__request *request, td_
     }
     status = survey_and_parse(table, request, input, cache, true, error);
     return status == TD_FORMAT ? explain(request, input, cache, error) : status;
+}
+
+/* Labels and what goes with them, and the paths of images: the table's images are not read yet. */
+static td_status read_paths(td__table *table, const td__request *request, td__input *input,
+                            char ***paths, size_t *count, bool *text_labels, td_error *error) {
+    td__row_store store;
+    td__csv csv = {.options = request->options,
+                   .text_labels = *text_labels,
+                   .named_labels = request->label_names,
+                   .input = input,
+                   .error = error};
+    td__row_store_init(&store, NULL);
+    store.memory = SIZE_MAX / 16; /* a few floats of a row that is a path at least */
+    td_status status = td__csv_start(&csv);
+    status = status ? status : td__csv_parse(&csv, &store);
+    status = status ? status : td__input_unchanged(input, error);
+    if (!status) {
+        td__csv_findings(table, &csv);
+        take_memory(table, &store, &csv);
+        table->input = (td__array){0};
+        *paths = csv.paths;
+        *count = csv.path_count;
+        csv.paths = NULL;
+        csv.path_count = 0;
+    }
+    *text_labels = csv.text_labels;
+    td__csv_release(&csv);
+    td__row_store_release(&store);
+    return status;
+}
+
+/* A CSV file of paths and labels. */
+static td_status read_listed(td__table *table, const td__request *request, td_error *error) {
+    char **paths = NULL;
+    size_t count = 0;
+    bool before = request->text_labels, text = before;
+    td_error reason = {0};
+    td_status status = read_paths(table, request, request->input, &paths, &count, &text, &reason);
+    if (status && text && !before) {
+        status = td__input_rewind(request->input, &reason);
+        status = status
+                     ? status
+                     : read_paths(table, request, request->input, &paths, &count, &text, &reason);
+    }
+    return status ? td_error_set(error, status, "%s", reason.text)
+                  : td__images_take(table, request, paths, count, error);
 }
 
 td_status td__csv_read(td__table *table, const td__request *request, td_error *error) {
@@ -205,9 +359,17 @@ td_status td__csv_read(td__table *table, const td__request *request, td_error *e
                             request->path);
     }
     td_status status = TD_OK;
+    if (request->options->images && request->more.count) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: paths of images are relative to their CSV file: there is only one",
+                            request->path);
+    }
     for (size_t i = 0; !status && i < request->more.count; i++) {
         status = td__input_append(input, request->more.items[i],
                                   request->options->header != TD_HEADER_NO, error);
+    }
+    if (!status && request->options->images) {
+        return read_listed(table, request, error);
     }
     status = status ? status : td__cache_init(&cache, request, td__input_stat(input), error);
     if (!status && group && td_group_size(group) > 1) {

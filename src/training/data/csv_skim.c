@@ -36,7 +36,7 @@ static char *skip_cells(char *p, const char *end, char separator, int64_t cells,
 
 static bool is_wanted(const td__csv_column *column) {
     return column->use == TD__CSV_NUMBER || column->use == TD__CSV_CLASS ||
-           column->use == TD__CSV_CLASS_NUMBER;
+           column->use == TD__CSV_CLASS_NUMBER || column->use == TD__CSV_GROUP;
 }
 
 /* The cells that are wanted, of a line without quotes; false when it is not as it should be. */
@@ -109,8 +109,8 @@ static bool take_row(td__csv *csv, td__csv_index *index, td__row_store *store) {
     bool missing = csv->value_missing && csv->options->missing != TD_MISSING_DROP;
     csv->rows++;
     return !missing &&
-           !td__row_store_add(store, NULL, 0, csv->values + csv->input_count,
-                              (size_t)(csv->label_count + csv->weighted), csv->error) &&
+           !td__row_store_add(store, NULL, 0, csv->values + csv->input_count, td__csv_behind(csv),
+                              csv->error) &&
            (csv->rows % index->rows_in_block || add_offset(index, td__csv_position(csv)));
 }
 

@@ -164,7 +164,7 @@ static bool map(td__table *table, const streaming *s, const td__csv *csv) {
     table->bytes[0] = (td__bytes){data, size, true};
     const uint8_t *first = table->bytes[0].data + TD__ROW_STORE_HEADER;
     table->input = td__array_plain(first, TD__F32, TD_SHAPE(csv->input_count), csv->input_count);
-    td__table_set_labels(table, first + inputs, csv->label_count, csv->weighted);
+    td__table_set_labels(table, first + inputs, csv->label_count, csv->weighted, csv->grouped);
     return true;
 }
 

@@ -332,7 +332,7 @@ td_status td__csv_parse_part(td__csv *csv, td__row_store *store, td__csv_part *p
         status = td_error_set(error, TD_FORMAT, "no rows");
     }
     status = status ? status : merge_classes(csv, part, error);
-    for (size_t i = 0; !status && csv->survey && i < csv->category_count; i++) {
+    for (size_t i = 0; !status && csv->survey && i < csv->options->categories.count; i++) {
         status = merge_names(group, &csv->categories[i], error);
     }
     csv->error = error;

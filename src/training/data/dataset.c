@@ -115,6 +115,68 @@ static td_status check_pieces(const td_data_options *o, td_error *error) {
                   : TD_OK;
 }
 
+static td_status check_texts(const td_data_options *o, td_error *error) {
+    if (o->text.count > TD__TEXTS_MAXIMUM) {
+        return td_error_set(error, TD_RANGE, "%zu columns of text; at most %d are read",
+                            o->text.count, TD__TEXTS_MAXIMUM);
+    }
+    if (o->text.count && o->window.length) {
+        return td_error_set(error, TD_INVALID, "`window` is for rows of numbers, not for `text`");
+    }
+    for (size_t i = 0; i < o->text.count; i++) {
+        const td_text *text = &o->text.items[i];
+        bool bytes = text->tokens == TD_TOKENS_BYTES;
+        if (!text->column || text->length < 0 || text->length > TD__TEXT_LENGTH_MAXIMUM ||
+            text->min_count < 0 || text->vocabulary < 0 ||
+            (text->vocabulary && text->vocabulary <= TD__TEXT_FIRST) ||
+            text->vocabulary > TD__TEXT_WORDS_MAXIMUM ||
+            (bytes && (text->vocabulary || text->min_count))) {
+            return td_error_set(
+                error, TD_RANGE,
+                "`text` needs columns; a length is from 1 to %d, a vocabulary from %d "
+                "to %d ids (0 is padding, 1 an unknown token); of bytes there are 258",
+                TD__TEXT_LENGTH_MAXIMUM, TD__TEXT_FIRST + 1, TD__TEXT_WORDS_MAXIMUM);
+        }
+    }
+    return TD_OK;
+}
+
+static td_status check_dates(const td_data_options *o, td_error *error) {
+    if (o->dates.count > TD__DATES_MAXIMUM) {
+        return td_error_set(error, TD_RANGE, "%zu columns of dates; at most %d are read",
+                            o->dates.count, TD__DATES_MAXIMUM);
+    }
+    for (size_t i = 0; i < o->dates.count; i++) {
+        const td_date *date = &o->dates.items[i];
+        for (size_t k = 0; k < date->parts.count; k++) {
+            if (td__date_part(date->parts.items[k]) < 0) {
+                return td_error_set(error, TD_INVALID,
+                                    "'%.60s' is no part of a date; parts are year, month, day, "
+                                    "weekday, day_of_year, hour, minute, second, days, and "
+                                    "month_sin, month_cos, …",
+                                    date->parts.items[k]);
+            }
+        }
+    }
+    return TD_OK;
+}
+
+/* An example that is an image has no other inputs. */
+static td_status check_images(const td_data_options *o, td_error *error) {
+    const char *beside = !o->images                                       ? NULL
+                         : o->text.count                                  ? "text"
+                         : o->dates.count                                 ? "dates"
+                         : o->categories.count                            ? "categories"
+                         : o->input_pieces.count || o->label_pieces.count ? "inputs"
+                         : o->window.length                               ? "window"
+                                                                          : NULL;
+    return beside
+               ? td_error_set(error, TD_INVALID,
+                              "`images` makes an example of each image: there is no `%s` beside it",
+                              beside)
+               : TD_OK;
+}
+
 static td_status check_options(const td_data_options *o, td_error *error) {
     bool source = o->train || o->input_pieces.count;
     if (source == (o->generate.name != NULL)) {
@@ -160,12 +222,23 @@ static td_status check_options(const td_data_options *o, td_error *error) {
                             "negative",
                             LONGEST);
     }
+    if (o->groups && ((o->validation_share == 0 && !o->folds) || o->window.length)) {
+        return td_error_set(error, TD_INVALID,
+                            "`groups` stay together where a validation part is drawn: it needs "
+                            "`validation`, a share or folds, and no `window`");
+    }
     enum { LARGEST_IMAGE = 32768 };
     if (o->resize.height < 0 || o->resize.width < 0 || o->resize.height > LARGEST_IMAGE ||
         o->resize.width > LARGEST_IMAGE || !o->resize.height != !o->resize.width ||
         (o->resize.crop && !o->resize.height)) {
         return td_error_set(error, TD_RANGE, "`resize` needs a height and a width from 1 to %d",
                             LARGEST_IMAGE);
+    }
+    td_status columns = check_texts(o, error);
+    columns = columns ? columns : check_dates(o, error);
+    columns = columns ? columns : check_images(o, error);
+    if (columns) {
+        return columns;
     }
     if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
         return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
@@ -269,6 +342,16 @@ static td_status read_table(td__table *table, const td__request *request, td_err
             td_error_set(error, TD_INVALID, "%s: several files are one data set where they are CSV",
                          request->path);
     }
+    bool made = !request->inputs.count;
+    const char *columns = request->options->groups               ? "groups"
+                          : request->options->text.count && made ? "text"
+                          : request->options->dates.count && made
+                              ? "dates"
+                              : NULL; /* with known inputs, these may be there as ids */
+    if (!status && columns && reader != td__csv_read) {
+        status = td_error_set(error, TD_INVALID, "%s: `%s` names columns of a CSV file",
+                              request->path ? request->path : "the data", columns);
+    }
     status = status ? status : reader(table, &opened, error);
     if (!status && opened.input) {
         td__table_keep_file(table, opened.input);
@@ -309,12 +392,64 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
             .inputs = names_of(&first->input_names),
             .label_names = names_of(&first->label_names),
             .text_labels = has_padded(names_of(&first->classes)),
+            .first = first,
             .input_pieces = inputs.count ? inputs : options->input_pieces,
             .label_pieces = labels.count ? labels : options->label_pieces};
         dataset->table_count = 2;
         status = read_table(&dataset->tables[1], &validation, error);
     }
     return status;
+}
+
+/* How texts became ids, with what was found out: new data can be read with it. */
+static td_status report_texts(td_dataset *dataset, const td_data_options *options,
+                              td_error *error) {
+    const td__table *table = &dataset->tables[0];
+    size_t count = options->text.count;
+    dataset->texts = td__calloc(count + 1, sizeof *dataset->texts);
+    bool room = dataset->texts != NULL;
+    for (size_t i = 0; room && i < count; i++) {
+        td_text *text = &dataset->texts[i];
+        *text = options->text.items[i];
+        text->column = td__strdup(text->column);
+        text->words = names_of(&table->words[i]);
+        text->length = 0;
+        room = text->column != NULL;
+        for (size_t k = 0; room && k < table->input_names.count; k++) {
+            text->length +=
+                !strcmp(td__csv_base(options, table->input_names.items[k]), text->column);
+        }
+    }
+    dataset->info.text = (td_texts){dataset->texts, room ? count : 0};
+    return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of text");
+}
+
+static td_status report_dates(td_dataset *dataset, const td_data_options *options,
+                              td_error *error) {
+    const td__names *inputs = &dataset->tables[0].input_names;
+    td_date *found = dataset->dates;
+    const char **parts = td__calloc(inputs->count + 1, sizeof *parts);
+    dataset->date_parts = parts;
+    bool room = parts != NULL;
+    for (size_t i = 0; i < options->dates.count; i++) {
+        found[i] = options->dates.items[i];
+    }
+    td__table_dates(&dataset->tables[0], found);
+    for (size_t i = 0; room && i < options->dates.count; i++) {
+        const char *column = found[i].column, *rest = NULL;
+        found[i].parts = (td_names){parts, 0};
+        for (size_t k = 0; k < inputs->count; k++) {
+            if (td__csv_expansion_of(options, inputs->items[k], &rest) >= 0 &&
+                !strcmp(td__csv_base(options, inputs->items[k]), column)) {
+                *parts++ = rest;
+                found[i].parts.count++;
+            }
+        }
+        found[i].column = td__strdup(column);
+        room = found[i].column != NULL;
+        dataset->info.dates = (td_dates){found, i + room};
+    }
+    return room ? TD_OK : td_error_set(error, TD_MEMORY, "no memory for columns of dates");
 }
 
 static td_status report_names(td_dataset *dataset, td_error *error) {
@@ -402,6 +537,12 @@ static td_status prepare_tables(td_dataset *dataset, const td_data_options *opti
     if (!status) {
         status = report_names(dataset, error);
     }
+    if (!status) {
+        status = report_texts(dataset, options, error);
+    }
+    if (!status) {
+        status = report_dates(dataset, options, error);
+    }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
     dataset->info.validation = dataset->parts[TD_VALIDATION].count;
     return status;
@@ -452,6 +593,14 @@ void td_dataset_close(td_dataset *dataset) {
     }
     td__free(dataset->class_names);
     td__names_release(&dataset->remarks);
+    for (size_t i = 0; i < dataset->info.text.count; i++) {
+        td__free((char *)(uintptr_t)dataset->texts[i].column);
+    }
+    td__free(dataset->texts);
+    for (size_t i = 0; i < dataset->info.dates.count; i++) {
+        td__free((char *)(uintptr_t)dataset->dates[i].column);
+    }
+    td__free(dataset->date_parts);
     td__free(dataset->class_weight);
     td__free(dataset->label_mean);
     td__free(dataset->label_deviation);

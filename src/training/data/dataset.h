@@ -20,10 +20,13 @@ struct td_dataset {
     int32_t *class_of[2]; /* the class of each of a table's texts; NULL: numbers as they are */
     char **class_names;   /* info.classes of them, or NULL */
     td__names remarks;    /* info's */
-    td__part parts[2];    /* by td_part */
-    float scale;          /* 1 unless set */
-    float *mean, *deviation; /* NULL unless standardised */
-    bool changed[2];         /* the table's floats have been scaled and standardised in place */
+    td_text *texts;       /* info's; owns the columns' names */
+    td_date dates[TD__DATES_MAXIMUM]; /* the same */
+    const char **date_parts;          /* the parts of all of them */
+    td__part parts[2];                /* by td_part */
+    float scale;                      /* 1 unless set */
+    float *mean, *deviation;          /* NULL unless standardised */
+    bool changed[2]; /* the table's floats have been scaled and standardised in place */
     td_missing missing;
     float *fill;           /* what stands for a missing value of each input; NULL: nothing */
     uint32_t *kept[2];     /* rows of each table that are not dropped; NULL: all */
@@ -122,6 +125,9 @@ td_status td__window_prepare(td_dataset *dataset, const td_data_options *options
 
 /* split.c */
 td_status td__split(td_dataset *dataset, const td_data_options *options, td_error *error);
+/* split_groups.c: which of total examples are in the validation part, where groups stay together. */
+td_status td__split_groups(td_dataset *dataset, const td_data_options *options, int64_t total,
+                           bool *chosen, td_error *error);
 /* Puts count rows into an order that depends on seed and stream alone. */
 void td__shuffle(uint32_t *rows, int64_t count, uint64_t seed, uint64_t stream);
 

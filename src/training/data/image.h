@@ -35,4 +35,15 @@ td_status td__jpeg_describe(const td__bytes *bytes, const char *what, td__image_
 td_status td__jpeg_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                           uint8_t *pixels, td_error *error);
 
+bool td__bmp_is(const td__bytes *bytes);
+td_status td__bmp_describe(const td__bytes *bytes, const char *what, td__image_size *size,
+                           td_error *error);
+td_status td__bmp_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
+                         uint8_t *pixels, td_error *error);
+
+/* The grey of a colour: ITU-R 601, as Pillow rounds it. */
+uint8_t td__luma(const uint8_t *rgb);
+/* A pixel of red, green, blue and transparency as one of these channels. */
+void td__image_put(const uint8_t rgba[4], int64_t channels, uint8_t *to);
+
 #endif

@@ -81,10 +81,6 @@ static bool no_memory(decoder *d) {
     return false;
 }
 
-static uint8_t luma(const uint8_t *rgb) {
-    return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
-}
-
 /* From one to four channels to one to four: grey or colour, and with an even number transparency. */
 static void convert_channels(const uint8_t *from, int channels, int64_t count, uint8_t *to,
                              int64_t wanted) {
@@ -99,7 +95,7 @@ static void convert_channels(const uint8_t *from, int channels, int64_t count, u
             to[1] = from[colour ? 1 : 0];
             to[2] = from[colour ? 2 : 0];
         } else {
-            to[0] = colour ? luma(from) : from[0];
+            to[0] = colour ? td__luma(from) : from[0];
         }
         if (wanted % 2 == 0) {
             to[wanted - 1] = channels % 2 == 0 ? from[channels - 1] : 255;

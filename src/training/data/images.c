@@ -1,4 +1,4 @@
-/* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
+/* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG, JPEG, BMP, WebP or TIFF file
  * in it an example; without sub-folders, its own images are examples without labels. All images
  * have one size, or are scaled to one. They are kept as bytes, in memory or in a file of the cache folder
  * when they are many, and become floats a batch at a time. Large folders are decoded while they are
@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/cache.h"
+#include "data/csv.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "data/table.h"
@@ -43,10 +44,10 @@ static void release_list(list *l) {
     *l = (list){0};
 }
 
-static const char *const endings[] = {".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
+static const char *const endings[] = {".png", ".jpg",  ".jpeg", ".jpe", ".jfif",
+                                      ".bmp", ".webp", ".tif",  ".tiff"};
 /* Of images that cannot be read. */
-static const char *const other_endings[] = {".webp", ".bmp",  ".gif", ".tif", ".tiff",
-                                            ".avif", ".heic", ".ppm", ".pgm"};
+static const char *const other_endings[] = {".gif", ".avif", ".heic", ".ppm", ".pgm"};
 enum {
     ENDINGS = sizeof endings / sizeof *endings,
     OTHERS = sizeof other_endings / sizeof *other_endings
@@ -149,7 +150,8 @@ static td_status no_images(const char *path, const char *else_text, td_error *er
     return status ? status
            : list_others(others, text, sizeof text)
                ? td_error_set(error, TD_UNSUPPORTED,
-                              "%s: no PNG or JPEG images in it; what is there (%s) cannot be read: "
+                              "%s: no PNG, JPEG, BMP, WebP or TIFF images in it; what is there "
+                              "(%s) cannot be read: "
                               "convert it to PNG",
                               path, text)
                : td_error_set(error, TD_NOT_FOUND, "%s: %s", path, else_text);
@@ -168,8 +170,9 @@ static td_status report_other_files(const folder *f, td__table *table, const cha
         return TD_OK;
     }
     snprintf(text, sizeof text,
-             "%.300s: only PNG and JPEG images are read; left out: %s (convert them to PNG)", path,
-             others);
+             "%.300s: only PNG, JPEG, BMP, WebP and TIFF images are read; left out: %s (convert "
+             "them to PNG)",
+             path, others);
     return remark(table, text, error);
 }
 
@@ -190,7 +193,7 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
         size_t before = f->images.count;
         status = list_folder(&f->images, class, is_image, error);
         if (!status && f->images.count == before) {
-            status = no_images(class, "no PNG or JPEG images in it", error);
+            status = no_images(class, "no PNG, JPEG, BMP, WebP or TIFF images in it", error);
         }
         char name[4 * TD__NAME_LENGTH_MAXIMUM + 1];
         (void)td__name_clean(name, sizeof name, strrchr(class, '/') + 1);
@@ -284,6 +287,9 @@ static td_status check_room(const td__bytes *bytes, const char *path, const td__
 /* How images are decoded, one a block, when the list of them is the table's. */
 typedef struct decoder {
     char *folder;
+    char *list;         /* the CSV file that names them; NULL: they are in the folder */
+    bool has_header;    /* of the list */
+    char separator;     /* the same */
     char *const *files; /* borrowed from the table: below folder */
     size_t longest;     /* bytes of a path, folder and file */
     td__image_size size;
@@ -337,6 +343,23 @@ static td_status unpack(const decoder *d, const char *path, const td__bytes *byt
     return status;
 }
 
+/* Which line of a list names the image that cannot be read. */
+static td_status say_line(const decoder *d, int64_t image, td_status status, td_error *error) {
+    if (!d->list || !error) {
+        return status;
+    }
+    td_error reason = *error;
+    int64_t line = td__csv_line(d->list, d->has_header, d->separator, image);
+    return td_error_set(error, status, "%s line %lld (row %lld): %s", d->list, (long long)line,
+                        (long long)image + 1, reason.text);
+}
+
+/* A path that a file has, which may be absolute. */
+static void join_path(char *path, size_t size, const char *below, const char *file) {
+    bool absolute = *file == '/' || !*below;
+    (void)snprintf(path, size, "%s%s%s", absolute ? "" : below, absolute ? "" : "/", file);
+}
+
 static td_status decode(void *user, int maker, int64_t image, uint8_t *pixels, td_error *error) {
     (void)maker;
     const decoder *d = user;
@@ -346,14 +369,14 @@ static td_status decode(void *user, int maker, int64_t image, uint8_t *pixels, t
     if (!path) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", d->folder);
     }
-    snprintf(path, d->longest, "%s/%s", d->folder, d->files[image]);
+    join_path(path, d->longest, d->folder, d->files[image]);
     td_status status = td__bytes_map(&bytes, path, error);
     status = status ? status : td__image_describe(&bytes, path, &found, error);
     status = status ? status : check_size(d, path, &found, error);
     status = status ? status : unpack(d, path, &bytes, found, pixels, error);
     td__bytes_release(&bytes);
     td__free(path);
-    return status;
+    return status ? say_line(d, image, status, error) : TD_OK;
 }
 
 static void release_decoder(void *user) {
@@ -362,21 +385,38 @@ static void release_decoder(void *user) {
         close(d->file);
     }
     td__free(d->folder);
+    td__free(d->list);
     td__free(d);
 }
 
 static const td__supply_class decoding = {.make = decode, .release = release_decoder};
 
+/* The folder that a file is in; "" for the working one. NULL when memory is exhausted. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *found = td__strdup(slash == path ? "/" : path);
+    if (found && slash != path) {
+        found[slash ? slash - path : 0] = 0;
+    }
+    return found;
+}
+
 static td_status make_decoder(decoder **made, const td__table *table, const td__image_size *size,
                               const td__request *request, td_error *error) {
     decoder *d = td__calloc(1, sizeof *d);
-    char *copy = td__strdup(request->path);
-    if (!d || !copy) {
+    bool listed = table->is_csv;
+    char *copy = listed ? folder_of(request->path) : td__strdup(request->path);
+    char *names = listed ? td__strdup(request->path) : NULL;
+    if (!d || !copy || (listed && !names)) {
         td__free(d);
         td__free(copy);
+        td__free(names);
         return td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
     }
     *d = (decoder){.folder = copy,
+                   .list = names,
+                   .has_header = table->has_header,
+                   .separator = table->separator,
                    .files = table->files,
                    .size = *size,
                    .channels_chosen = request->options->input.rank == 3,
@@ -473,7 +513,8 @@ static void take_names(td__table *table, list *images, const char *path) {
 td_status td__images_read(td__table *table, const td__request *request, td_error *error) {
     folder f = {0};
     td_status status = TD_OK;
-    if (request->labels || request->options->label.count > 0) {
+    bool listed = request->options->images; /* elsewhere labels are columns */
+    if (request->labels || (request->options->label.count > 0 && !listed)) {
         return td_error_set(error, TD_INVALID,
                             "%s: the labels of a folder of images are its sub-folders; leave out "
                             "`label` and `labels`",
@@ -499,5 +540,46 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     release_list(&f.classes);
     release_list(&f.images);
     td__free(f.numbers);
+    return status;
+}
+
+td_status td__images_take(td__table *table, const td__request *request, char **paths, size_t count,
+                          td_error *error) {
+    folder f = {.images = {.items = td__calloc(count, sizeof(char *))}};
+    char *below = folder_of(request->path);
+    td_status status = below && f.images.items
+                           ? TD_OK
+                           : td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    table->files = paths;
+    for (size_t i = 0; !status && i < count; i++) {
+        size_t size = strlen(below) + strlen(paths[i]) + 2;
+        struct stat found;
+        char *path = f.images.items[f.images.count] = td__calloc(size, 1);
+        if (!path) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+            break;
+        }
+        f.images.count++;
+        join_path(path, size, below, paths[i]);
+        errno = 0;
+        if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) {
+            bool gone = errno == ENOENT;
+            int64_t line =
+                td__csv_line(request->path, table->has_header, table->separator, (int64_t)i);
+            status = td_error_set(
+                error, TD_NOT_FOUND, "%s line %lld (row %zu), column '%.60s': %.300s: %s",
+                request->path, (long long)line, i + 1, request->options->images, path,
+                gone ? "there is no such file; paths are relative to the CSV file"
+                     : "it cannot be read as a file");
+        }
+    }
+    td__image_size size = {0};
+    status = status ? status : choose_size(&f, table, request->options, &size, error);
+    status = status ? status
+                    : check_room(&(td__bytes){0}, f.images.items[0], &size, &(td_resize){0},
+                                 request->options->memory, error);
+    status = status ? status : decode_all(table, &size, request, error);
+    release_list(&f.images);
+    td__free(below);
     return status;
 }

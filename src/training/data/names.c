@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes the character at text has; 0 when it is not UTF-8. */
-static size_t character_length(const char *text) {
+size_t td__character_length(const char *text) {
     const unsigned char *c = (const unsigned char *)text;
     size_t length = c[0] < 0x80                   ? 1
                     : c[0] >= 0xC2 && c[0] < 0xE0 ? 2
@@ -28,7 +27,7 @@ bool td__name_clean(char *out, size_t size, const char *text) {
     size_t used = 0;
     while (*text) {
         char piece[8];
-        size_t length = character_length(text);
+        size_t length = td__character_length(text);
         int wrote = length ? snprintf(piece, sizeof piece, "%.*s", (int)length, text)
                            : snprintf(piece, sizeof piece, "\\x%02X", (unsigned char)*text);
         if (used + (size_t)wrote >= size) {
@@ -79,7 +78,8 @@ int64_t td__names_add(td__names *names, const char *text) {
     if ((names->count + 1) * 2 > names->slot_count && !grow_slots(names)) {
         return -1;
     }
-    if (!td__grow(&names->items, &names->capacity, names->count + 1, TD__NAMES_MAXIMUM,
+    size_t maximum = names->maximum ? names->maximum : TD__NAMES_MAXIMUM;
+    if (!td__grow(&names->items, &names->capacity, names->count + 1, maximum,
                   sizeof *names->items)) {
         return -1;
     }

@@ -1,5 +1,6 @@
 /* Scaling and standardising inputs: x * scale, or (x - mean) / deviation for each element. */
 #include "base/memory.h"
+#include "data/csv.h"
 #include "data/dataset.h"
 
 #include <math.h>
@@ -104,6 +105,21 @@ static void pool_steps(const td_dataset *dataset, double *mean, double *squares)
     }
 }
 
+/* Ids of texts stay what they are. */
+static void leave_ids(td_dataset *dataset, const td_data_options *options) {
+    const td__names *names = &dataset->tables[0].input_names;
+    int64_t columns = (int64_t)names->count, count = dataset->tables[0].input.count;
+    for (int64_t i = 0; i < count && options->text.count && columns; i++) {
+        const char *rest;
+        ptrdiff_t expansion = td__csv_expansion_of(options, names->items[i % columns], &rest);
+        if (expansion >= 0 &&
+            td__csv_expansion_at(options, (size_t)expansion).use == TD__CSV_TEXT) {
+            dataset->mean[i] = 0;
+            dataset->deviation[i] = 1;
+        }
+    }
+}
+
 static td_status measure_columns(td_dataset *dataset, td_error *error) {
     const td__part *part = &dataset->parts[TD_TRAINING];
     int64_t count = dataset->tables[0].input.count;
@@ -175,6 +191,7 @@ td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *opti
         if (status) {
             return status;
         }
+        leave_ids(dataset, options);
         dataset->info.mean = dataset->mean;
         dataset->info.deviation = dataset->deviation;
         dataset->info.normal_count = count;

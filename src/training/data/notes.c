@@ -17,6 +17,12 @@ static const char *const missing[] = {
 };
 enum { MISSING = sizeof missing / sizeof *missing };
 
+static const char *const orders[] = {"auto", "day_first", "month_first"}; /* td_date_order */
+enum { ORDERS = sizeof orders / sizeof *orders };
+static const char *const tokens[] = {"words", "characters", "bytes"}; /* td_tokens */
+static const char *const lowers[] = {"unicode", "ascii", "none"};     /* td_lower */
+enum { TOKENS = sizeof tokens / sizeof *tokens, LOWERS = sizeof lowers / sizeof *lowers };
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool put_texts(json_t *object, const char *key, td_names names) {
@@ -49,18 +55,19 @@ static bool put_floats(json_t *object, const char *key, const float *values, int
     return json_object_set_new(object, key, list) == 0;
 }
 
-/* New data has no use for weights. */
+/* New data has no use for weights and groups. */
 static bool put_ignored(json_t *object, const td_data_options *options) {
+    const char *const more[] = {options->weight, options->groups};
     bool good = put_texts(object, "ignore", options->ignore);
-    if (!good || !options->weight) {
-        return good;
+    for (size_t i = 0; good && i < sizeof more / sizeof *more; i++) {
+        json_t *list = json_object_get(object, "ignore");
+        if (more[i] && !list) {
+            list = json_array();
+            good = list && json_object_set_new(object, "ignore", list) == 0;
+        }
+        good = good && (!more[i] || json_array_append_new(list, json_string(more[i])) == 0);
     }
-    json_t *list = json_object_get(object, "ignore");
-    if (!list) {
-        list = json_array();
-        good = list && json_object_set_new(object, "ignore", list) == 0;
-    }
-    return good && json_array_append_new(list, json_string(options->weight)) == 0;
+    return good;
 }
 
 /* What had a file of its own is looked for by its name in new data, an .npz. */
@@ -97,6 +104,43 @@ static bool put_resize(json_t *object, const td_resize *resize) {
                                          (json_int_t)resize->width, (int)resize->crop)) == 0;
 }
 
+/* [{"column": "review", "tokens": "words", "lower": "unicode", "punctuation": false, "length": 40, "words": […]}] */
+static bool put_columns_of_text(json_t *object, const td_texts *texts) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < texts->count; i++) {
+        const td_text *text = &texts->items[i];
+        json_t *one = json_pack("{s:s, s:s, s:s, s:b, s:I}", "column", text->column, "tokens",
+                                tokens[text->tokens], "lower", lowers[text->lower], "punctuation",
+                                (int)text->punctuation, "length", (json_int_t)text->length);
+        good = one && put_texts(one, "words", text->words) && json_array_append(list, one) == 0;
+        json_decref(one);
+    }
+    if (!good || texts->count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, "text", list) == 0;
+}
+
+/* [{"column": "when", "parts": ["year", …], "order": "auto", "since": 1704067200}] */
+static bool put_dates(json_t *object, const td_dates *dates) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < dates->count; i++) {
+        const td_date *date = &dates->items[i];
+        json_t *one = json_pack("{s:s, s:s, s:I}", "column", date->column, "order",
+                                orders[date->order], "since", (json_int_t)date->since);
+        good = one && put_texts(one, "parts", date->parts) && json_array_append(list, one) == 0;
+        json_decref(one);
+    }
+    if (!good || dates->count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, "dates", list) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
@@ -108,9 +152,11 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
            put_texts(object, "classes", classes) &&
            put_texts(object, "categories", options->categories) &&
+           put_columns_of_text(object, &info->text) && put_dates(object, &info->dates) &&
            put_text(object, "missing", missing[options->missing]) &&
            put_floats(object, "fill", info->fill, info->fill_count) &&
-           put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
+           put_text(object, "images", options->images) && put_text(object, "x", options->x) &&
+           put_text(object, "y", options->y) &&
            put_floats(object, "mean", info->mean, info->normal_count) &&
            put_floats(object, "deviation", info->deviation, info->normal_count) &&
            put_floats(object, "label_mean", info->label_mean, info->label_normal_count) &&
@@ -207,6 +253,59 @@ static bool read_resize(td__data_notes *notes, const json_t *list) {
     return list_size(list) == 3 && resize->height > 0 && resize->width > 0;
 }
 
+/* The place of a word in a list; count when it is not there. */
+static int find_word(const json_t *word, const char *const *list, int count) {
+    const char *text = json_string_value(word);
+    int i = text ? 0 : count;
+    while (i < count && strcmp(text, list[i]) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static bool read_columns_of_text(td__data_notes *notes, const json_t *object, const char ***next) {
+    const json_t *list = json_object_get(object, "text");
+    bool good = list_size(list) <= TD__TEXTS_MAXIMUM;
+    notes->texts_of = td__calloc(TD__TEXTS_MAXIMUM, sizeof *notes->texts_of);
+    good = good && notes->texts_of;
+    for (size_t i = 0; good && i < list_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        td_text *text = &notes->texts_of[i];
+        text->column = json_string_value(json_object_get(one, "column"));
+        text->length = json_integer_value(json_object_get(one, "length"));
+        text->punctuation = json_is_true(json_object_get(one, "punctuation"));
+        int kind = find_word(json_object_get(one, "tokens"), tokens, TOKENS);
+        int lower = find_word(json_object_get(one, "lower"), lowers, LOWERS);
+        text->tokens = (td_tokens)kind;
+        text->lower = (td_lower)lower;
+        good = text->column && kind < TOKENS && lower < LOWERS &&
+               read_texts(json_object_get(one, "words"), &text->words, next) &&
+               (text->words.count || text->tokens == TD_TOKENS_BYTES);
+    }
+    notes->text = (td_texts){notes->texts_of, good ? list_size(list) : 0};
+    return good;
+}
+
+static bool read_dates(td__data_notes *notes, const json_t *object, const char ***next) {
+    const json_t *list = json_object_get(object, "dates");
+    bool good = list_size(list) <= TD__DATES_MAXIMUM;
+    notes->dates_of = td__calloc(TD__DATES_MAXIMUM, sizeof *notes->dates_of);
+    good = good && notes->dates_of;
+    for (size_t i = 0; good && i < list_size(list); i++) {
+        const json_t *one = json_array_get(list, i), *since = json_object_get(one, "since");
+        td_date *date = &notes->dates_of[i];
+        int order = find_word(json_object_get(one, "order"), orders, ORDERS);
+        date->column = json_string_value(json_object_get(one, "column"));
+        date->order = (td_date_order)order;
+        date->has_since = true;
+        date->since = json_integer_value(since);
+        good = date->column && order < ORDERS && json_is_integer(since) &&
+               read_texts(json_object_get(one, "parts"), &date->parts, next);
+    }
+    notes->dates = (td_dates){notes->dates_of, good ? list_size(list) : 0};
+    return good;
+}
+
 static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
 
 /* How many texts, and pieces, the lists of pieces have. */
@@ -244,6 +343,13 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     for (int k = 0; k < LISTS; k++) {
         count += list_size(json_object_get(object, lists[k].key));
     }
+    const struct { const char *list, *texts; } inner[] = {{"text", "words"}, {"dates", "parts"}};
+    for (size_t k = 0; k < sizeof inner / sizeof *inner; k++) {
+        const json_t *columns = json_object_get(object, inner[k].list);
+        for (size_t i = 0; i < list_size(columns); i++) {
+            count += list_size(json_object_get(json_array_get(columns, i), inner[k].texts));
+        }
+    }
     notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
     notes->pieces = pieces < MAX_ITEMS ? td__calloc(pieces + 1, sizeof *notes->pieces) : NULL;
     const char **next = notes->texts;
@@ -259,8 +365,10 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
                       &notes->label_deviation, &notes->label_normal_count);
     good = good && read_window(notes, json_object_get(object, "window")) &&
            read_resize(notes, json_object_get(object, "resize")) && read_missing(notes, object) &&
-           read_pieces(notes, object, &next);
+           read_pieces(notes, object, &next) && read_columns_of_text(notes, object, &next) &&
+           read_dates(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
+    notes->images = json_string_value(json_object_get(object, "images"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
     return good;
@@ -269,12 +377,50 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
 void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->texts);
     td__free(notes->pieces);
+    td__free(notes->texts_of);
+    td__free(notes->matched);
+    td__free(notes->dates_of);
+    td__free(notes->matched_dates);
     td__free(notes->mean);
     td__free(notes->deviation);
     td__free(notes->fill);
     td__free(notes->label_mean);
     td__free(notes->label_deviation);
     *notes = (td__data_notes){0};
+}
+
+bool td__data_notes_match(td__data_notes *notes, td_data_options *options) {
+    td_text *matched = td__calloc(options->text.count + 1, sizeof *matched);
+    for (size_t i = 0; matched && i < options->text.count; i++) {
+        matched[i] = options->text.items[i];
+        for (size_t k = 0; k < notes->text.count; k++) {
+            const td_text *before = &notes->text.items[k];
+            if (!strcmp(before->column, matched[i].column) && before->tokens == matched[i].tokens) {
+                matched[i].words = before->words;
+                matched[i].length = matched[i].length ? matched[i].length : before->length;
+            }
+        }
+    }
+    td__free(notes->matched);
+    notes->matched = matched;
+    options->text.items = matched;
+    td_date *dates = td__calloc(options->dates.count + 1, sizeof *dates);
+    for (size_t i = 0; dates && i < options->dates.count; i++) {
+        dates[i] = options->dates.items[i];
+        for (size_t k = 0; k < notes->dates.count; k++) {
+            const td_date *before = &notes->dates.items[k];
+            if (!strcmp(before->column, dates[i].column)) {
+                dates[i].order = before->order;
+                dates[i].since = before->since;
+                dates[i].has_since = true;
+                dates[i].parts = dates[i].parts.count ? dates[i].parts : before->parts;
+            }
+        }
+    }
+    td__free(notes->matched_dates);
+    notes->matched_dates = dates;
+    options->dates.items = dates;
+    return matched && dates;
 }
 
 void td__data_notes_apply(const td__data_notes *notes, td_data_options *options) {
@@ -284,9 +430,12 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->ignore = notes->ignore;
     options->classes = notes->classes;
     options->categories = notes->categories;
+    options->text = notes->text;
+    options->dates = notes->dates;
     options->missing = notes->missing;
     options->fill = notes->fill;
     options->fill_count = notes->fill_count;
+    options->images = notes->images;
     options->x = notes->x;
     options->y = notes->y;
     options->scale = notes->scale;

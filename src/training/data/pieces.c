@@ -2,6 +2,7 @@
  * file of its own. In the table they are one row, one after the other; what each is called, and where it
  * lies, is kept. Arrays stay where they are, mapped or not: a row is put together when it is read. */
 #include "base/memory.h"
+#include "data/csv.h"
 #include "data/npy.h"
 
 #include <string.h>
@@ -52,11 +53,26 @@ static td_names flatten(const td_pieces *pieces) {
     return names;
 }
 
-static td_status keep_columns(td__pieces *kept, const td_pieces *pieces, td_error *error) {
+/* How many values a piece has in a row. */
+static int64_t count_values(const td__table *table, const td__request *request,
+                            const td_piece *piece, bool inputs) {
+    const td__names *names = &table->input_names;
+    int64_t count = 0;
+    for (size_t k = 0; k < piece->from.count && inputs; k++) {
+        for (size_t i = 0; i < names->count; i++) {
+            count += !strcmp(td__csv_base(request->options, names->items[i]), piece->from.items[k]);
+        }
+    }
+    return inputs ? count : (int64_t)piece->from.count;
+}
+
+static td_status keep_columns(const td__table *table, const td__request *request, td__pieces *kept,
+                              const td_pieces *pieces, td_error *error) {
+    bool inputs = kept == &table->input_pieces;
     kept->items = td__calloc(pieces->count + 1, sizeof *kept->items);
     td_status status = kept->items ? TD_OK : no_memory("columns", error);
     for (size_t i = 0; !status && i < pieces->count; i++) {
-        int64_t count = (int64_t)pieces->items[i].from.count;
+        int64_t count = count_values(table, request, &pieces->items[i], inputs);
         status = add_piece(kept, pieces->items[i].name, &TD_SHAPE(count), count, error);
     }
     return status;
@@ -77,9 +93,13 @@ static td_status read_columns(td__table *table, const td__request *request, td_e
         columns.label_names = (td_names){0};
     }
     status = status ? status : td__csv_read(table, &columns, error);
-    status = status ? status : keep_columns(&table->input_pieces, &request->input_pieces, error);
-    status = status ? status : keep_columns(&table->label_pieces, &request->label_pieces, error);
-    if (!status && table->classes.count) {
+    status =
+        status ? status
+               : keep_columns(table, request, &table->input_pieces, &request->input_pieces, error);
+    status =
+        status ? status
+               : keep_columns(table, request, &table->label_pieces, &request->label_pieces, error);
+    if (!status && labels.count && table->classes.count) {
         status =
             td_error_set(error, TD_UNSUPPORTED,
                          "%s: a label is text; of labels by name all are numbers, classes from "

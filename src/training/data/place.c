@@ -9,7 +9,7 @@
 
 static const char *place_in(const td__table *t, const char *path, int64_t row, char *text,
                             size_t size) {
-    if (t->files) {
+    if (t->files && !t->is_csv) {
         snprintf(text, size, "%s/%s", path, t->files[row]);
         return text;
     }

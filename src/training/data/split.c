@@ -62,17 +62,12 @@ static bool stratify(const td_dataset *dataset, uint32_t *rows, int64_t total) {
     return true;
 }
 
-/* A piece of an order is the validation part: of a shuffled one, or of the file's own. Both parts are then put back into
- * the file's order, by marking. */
-static bool draw(td_dataset *dataset, int64_t total, int64_t first, int64_t validation,
-                 td_split split) {
-    const uint32_t *kept = dataset->kept[0];
-    int64_t training = total - validation;
+/* A piece of an order is the validation part: of a shuffled one, or of the file's own. It is marked, so that both parts
+ * keep the file's order. */
+static bool draw(const td_dataset *dataset, int64_t total, int64_t first, int64_t validation,
+                 td_split split, bool *chosen) {
     uint32_t *rows = td__calloc((size_t)total, sizeof *rows);
-    bool *chosen = td__calloc((size_t)total, sizeof *chosen);
-    uint32_t *parts[2] = {td__calloc((size_t)training, sizeof *rows),
-                          td__calloc((size_t)validation, sizeof *rows)};
-    bool room = rows && chosen && parts[0] && parts[1];
+    bool room = rows != NULL;
     if (room) {
         for (int64_t i = 0; i < total; i++) {
             rows[i] = (uint32_t)i;
@@ -82,10 +77,25 @@ static bool draw(td_dataset *dataset, int64_t total, int64_t first, int64_t vali
         }
         room = split != TD_SPLIT_STRATIFIED || stratify(dataset, rows, total);
     }
+    for (int64_t i = first; room && i < first + validation; i++) {
+        chosen[rows[i]] = true;
+    }
+    td__free(rows);
+    return room;
+}
+
+/* The examples that are chosen are the validation part, the others the training part. */
+static bool divide(td_dataset *dataset, int64_t total, const bool *chosen) {
+    const uint32_t *kept = dataset->kept[0];
+    int64_t validation = 0;
+    for (int64_t i = 0; i < total; i++) {
+        validation += chosen[i];
+    }
+    int64_t training = total - validation;
+    uint32_t *parts[2] = {td__calloc((size_t)training + 1, sizeof(uint32_t)),
+                          td__calloc((size_t)validation + 1, sizeof(uint32_t))};
+    bool room = parts[0] && parts[1];
     if (room) {
-        for (int64_t i = first; i < first + validation; i++) {
-            chosen[rows[i]] = true;
-        }
         int64_t counts[2] = {0};
         for (int64_t i = 0; i < total; i++) {
             int part = chosen[i];
@@ -97,8 +107,6 @@ static bool draw(td_dataset *dataset, int64_t total, int64_t first, int64_t vali
         td__free(parts[0]);
         td__free(parts[1]);
     }
-    td__free(rows);
-    td__free(chosen);
     return room;
 }
 
@@ -146,8 +154,17 @@ td_status td__split(td_dataset *dataset, const td_data_options *options, td_erro
                             "a validation share of %g leaves one part of %lld examples empty",
                             share, (long long)total);
     }
-    if (!draw(dataset, total, first, validation, split)) {
-        return td_error_set(error, TD_MEMORY, "no memory to split %lld examples", (long long)total);
+    bool *chosen = td__calloc((size_t)total, sizeof *chosen);
+    td_status status = TD_OK;
+    bool room = chosen != NULL;
+    if (room && dataset->tables[0].group.data) {
+        status = td__split_groups(dataset, options, total, chosen, error);
+    } else if (room) {
+        room = draw(dataset, total, first, validation, split, chosen);
     }
-    return TD_OK;
+    room = room && (status || divide(dataset, total, chosen));
+    td__free(chosen);
+    return room ? status
+                : td_error_set(error, TD_MEMORY, "no memory to split %lld examples",
+                               (long long)total);
 }

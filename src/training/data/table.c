@@ -2,6 +2,7 @@
 #include "data/table.h"
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +46,10 @@ void td__table_release(td__table *table) {
     td__names_release(&table->input_names);
     td__names_release(&table->label_names);
     td__names_release(&table->remarks);
+    td__names_release(&table->date_facts);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        td__names_release(&table->words[i]);
+    }
     for (int64_t i = 0; table->files && i < table->rows; i++) {
         td__free(table->files[i]);
     }
@@ -69,8 +74,23 @@ td_status td__table_need(const td__table *table, int64_t row, td_error *error) {
     return td__supply_need(table->supply, &row, 1, error);
 }
 
-void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted) {
-    int64_t stride = (labels + weighted) * (int64_t)sizeof(float);
+void td__table_dates(const td__table *table, td_date dates[TD__DATES_MAXIMUM]) {
+    for (size_t i = 0; i < table->date_facts.count; i++) {
+        unsigned number;
+        int order;
+        long long since;
+        if (sscanf(table->date_facts.items[i], "%u %d %lld", &number, &order, &since) == 3 &&
+            number < TD__DATES_MAXIMUM) {
+            dates[number].order = (td_date_order)order;
+            dates[number].has_since = true;
+            dates[number].since = since;
+        }
+    }
+}
+
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted,
+                          bool grouped) {
+    int64_t stride = (labels + weighted + grouped) * (int64_t)sizeof(float);
     if (labels > 0) {
         table->label = td__array_plain(data, TD__F32, TD_SHAPE(labels), labels);
         table->label.row_stride = stride;
@@ -78,6 +98,11 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
     if (weighted) {
         table->weight = td__array_plain((const float *)data + labels, TD__F32, TD_SHAPE(1), 1);
         table->weight.row_stride = stride;
+    }
+    if (grouped) {
+        table->group =
+            td__array_plain((const float *)data + labels + weighted, TD__F32, TD_SHAPE(1), 1);
+        table->group.row_stride = stride;
     }
 }
 

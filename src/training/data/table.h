@@ -79,16 +79,21 @@ typedef struct td__names {
     size_t count, capacity;
     uint32_t *slots; /* hash table: number + 1, 0 is free */
     size_t slot_count;
+    size_t maximum; /* as many as there can be; 0: TD__NAMES_MAXIMUM */
 } td__names;
 
 #define TD__NAMES_MAXIMUM 65536
+#define TD__TEXTS_MAXIMUM 8  /* columns of text */
+#define TD__DATES_MAXIMUM 16 /* columns of dates */
 #define TD__NAME_LENGTH_MAXIMUM 255
 
 /* A text from a file as a name: UTF-8, other bytes as \xE9, cut at size - 1 bytes; false when it was
  * cut. out may not be text. */
 bool td__name_clean(char *out, size_t size, const char *text);
-/* The text's number, added if new; -1 when memory is exhausted, or when there are
- * TD__NAMES_MAXIMUM texts already. */
+/* How many bytes the character at text has; 0 when it is not UTF-8. */
+size_t td__character_length(const char *text);
+/* The text's number, added if new; -1 when memory is exhausted, or when there are as many texts
+ * already as there can be. */
 int64_t td__names_add(td__names *names, const char *text);
 /* -1 when it is not there. */
 int64_t td__names_find(const td__names *names, const char *text);
@@ -105,11 +110,14 @@ typedef struct td__table {
     int64_t rows;
     td__array input, label; /* label.data is NULL without labels */
     td__array weight;       /* one for each row; data is NULL without */
+    td__array group;        /* the same: numbers from 0, in the order of the file */
     td__names classes;      /* of text labels, which then are numbers in it */
     td__names input_names;  /* one for each input, or none */
     td__names label_names;  /* one for each label, or none */
     td__names remarks;      /* what should be said of how it was read */
-    bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
+    /* CSV: "NUMBER ORDER SINCE" of each column of dates; the vocabularies of columns of text. */
+    td__names date_facts, words[TD__TEXTS_MAXIMUM];
+    bool label_untyped; /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
     char separator;  /* of a CSV file */
     bool is_picture; /* (height, width, channels) by itself */
@@ -134,8 +142,9 @@ TD_NODISCARD td_status td__table_get_bytes(td__table *table, td__bytes *bytes, c
                                            int64_t maximum, td_error *error);
 /* Returns when input has this row. */
 TD_NODISCARD td_status td__table_need(const td__table *table, int64_t row, td_error *error);
-/* Labels, and where weighted a weight behind them, in rows of float32 at data. */
-void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
+/* Labels, and where there are any a weight and a group behind them, in rows of float32 at data. */
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted,
+                          bool grouped);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
  * pages are released, now and then. *done is 0 at first, and how far that got. */
 void td__table_release_rows(const td__table *table, int64_t row, size_t *done);
@@ -156,10 +165,15 @@ typedef struct td__request {
     td_names label_names;           /* its labels, where it has names */
     bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
+    const struct td__table
+        *first; /* CSV: whose vocabularies and dates these are; NULL: of the options */
     td_pieces input_pieces, label_pieces;
 } td__request;
 
 typedef td_status td__reader(td__table *table, const td__request *request, td_error *error);
+/* The rows of a CSV file are images: paths, one for each, as the file has them; they are taken. */
+TD_NODISCARD td_status td__images_take(td__table *table, const td__request *request, char **paths,
+                                       size_t count, td_error *error);
 td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_read;
 /* The reader of a file or folder, by what it is. */
 td_status td__reader_choose(const char *path, td__reader **reader, td_error *error);
@@ -175,6 +189,9 @@ td__reader td__generate;
 /* Rows of count standardised values as they were before; mean NULL: nothing was done to them. */
 void td__labels_undo(const float *mean, const float *deviation, int64_t count, float *values,
                      int64_t rows);
+
+/* What a table found out of its columns of dates, into copies of the options. */
+void td__table_dates(const td__table *table, td_date dates[TD__DATES_MAXIMUM]);
 
 /* Splits the columns of an array of rank-1 rows into input and label, by the options' label names
  * (column numbers, "last"). */

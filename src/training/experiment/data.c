@@ -1,5 +1,6 @@
 /* The `data:` section. */
-#include "data/table.h"
+#include "data/date.h"
+#include "data/text.h"
 #include "experiment/sections.h"
 #include "experiment/settings.h"
 
@@ -285,6 +286,114 @@ static void read_missing(td__checker *checker, td__yaml_node *node, void *member
                 "expected mean, drop, or a number to put in the place of missing values");
 }
 
+/* true, false or ascii. */
+static void read_lower(td__checker *checker, td__yaml_node *node, void *member) {
+    static const char *const words[] = {
+        [TD_LOWER_UNICODE] = "true", [TD_LOWER_ASCII] = "ascii", [TD_LOWER_NONE] = "false"};
+    for (size_t i = 0; node->kind == TD__YAML_SCALAR && i < TD__COUNT(words); i++) {
+        if (!strcmp(node->text, words[i])) {
+            *(td_lower *)member = (td_lower)i;
+            return;
+        }
+    }
+    td__problem(checker, node, "expected true, false, or ascii: letters from A to Z alone");
+}
+
+static const char *const token_words[] = {"words", "characters", "bytes"};
+static const td__words token_kinds = {"kind of tokens", token_words, TD__COUNT(token_words), NULL,
+                                      NULL};
+#define TEXT_KEY(kind, member, ...) TD__KEY(kind, td_text, member, #member, __VA_ARGS__)
+static const td__key text_keys[] = {
+    TEXT_KEY(WORD, tokens, "words", .words = &token_kinds),
+    TEXT_KEY(INTEGER, length, NULL, .minimum = 1, .maximum = TD__TEXT_LENGTH_MAXIMUM),
+    TEXT_KEY(INTEGER, vocabulary, NULL, .minimum = TD__TEXT_FIRST + 1,
+             .maximum = TD__TEXT_WORDS_MAXIMUM),
+    TEXT_KEY(INTEGER, min_count, NULL, .minimum = 1, .maximum = TD__FIELD_MANY),
+    {.field = {.key = "lower", .offset = offsetof(td_text, lower)}, .read = read_lower},
+    TEXT_KEY(BOOL, punctuation, NULL),
+};
+
+/* COLUMN, [COLUMN, …], or {COLUMN: {tokens: words, length: 40, …}, …}. */
+static void read_text(td__checker *checker, td__yaml_node *node, void *member) {
+    td_texts *texts = member;
+    bool map = node->kind == TD__YAML_MAP;
+    td_names names = {0};
+    if (!map) {
+        td__read_names(checker, node, &names);
+    }
+    size_t count = map ? node->count : names.count;
+    td_text *items = td__check_alloc(checker, count + 1, sizeof *items);
+    for (size_t i = 0; items && i < count; i++) {
+        items[i].column = map ? node->keys[i]->text : names.items[i];
+        if (map && !td__yaml_is_null(node->items[i])) {
+            size_t mark = td__path_enter(checker, items[i].column);
+            td__check_map(checker, node->items[i], text_keys, TD__COUNT(text_keys), &items[i]);
+            td__path_leave(checker, mark);
+        }
+    }
+    if (count == 0 || count > TD__TEXTS_MAXIMUM) {
+        td__problem(checker, node, "expected 1 to %d columns: COLUMN, or {COLUMN: {length: 40}}",
+                    TD__TEXTS_MAXIMUM);
+    }
+    *texts = (td_texts){items, items ? count : 0};
+}
+
+/* A date: where days begin. */
+static void read_since(td__checker *checker, td__yaml_node *node, void *member) {
+    td_date *date = member;
+    td__date since = {0};
+    if (node->kind != TD__YAML_SCALAR || !td__date_read(&since, node->text) || since.open ||
+        !td__date_settle(&since, TD_DATE_ORDER_AUTO)) {
+        td__problem(checker, node, "expected a date as 2024-05-31");
+        return;
+    }
+    date->since = (int64_t)td__date_seconds(&since);
+    date->has_since = true;
+}
+
+static const char *const order_words[] = {"auto", "day_first", "month_first"};
+static const td__words orders = {"order of dates", order_words, TD__COUNT(order_words), NULL, NULL};
+static const td__key date_keys[] = {
+    {.field = {.key = "parts", .offset = offsetof(td_date, parts)}, .read = td__read_names},
+    TD__KEY(WORD, td_date, order, "order", NULL, .words = &orders),
+    {.field = {.key = "since"}, .read = read_since},
+};
+
+/* COLUMN, [COLUMN, …], or {COLUMN: {parts: [year, …], order: day_first, since: 2024-05-31}, COLUMN: [year, …]}. */
+static void read_dates(td__checker *checker, td__yaml_node *node, void *member) {
+    td_dates *dates = member;
+    bool map = node->kind == TD__YAML_MAP;
+    td_names names = {0};
+    if (!map) {
+        td__read_names(checker, node, &names);
+    }
+    size_t count = map ? node->count : names.count;
+    td_date *items = td__check_alloc(checker, count + 1, sizeof *items);
+    for (size_t i = 0; items && i < count; i++) {
+        items[i].column = map ? node->keys[i]->text : names.items[i];
+        size_t mark = td__path_enter(checker, items[i].column);
+        td__yaml_node *item = map ? node->items[i] : NULL;
+        if (item && item->kind == TD__YAML_LIST) {
+            td__read_names(checker, item, &items[i].parts);
+        } else if (item && !td__yaml_is_null(item)) {
+            td__check_map(checker, item, date_keys, TD__COUNT(date_keys), &items[i]);
+        }
+        for (size_t k = 0; k < items[i].parts.count; k++) {
+            if (td__date_part(items[i].parts.items[k]) < 0) {
+                td__problem(checker, item,
+                            "'%s' is no part of a date; parts are year, month, day, weekday, "
+                            "day_of_year, hour, minute, second, days, and month_sin, month_cos, …",
+                            items[i].parts.items[k]);
+            }
+        }
+        td__path_leave(checker, mark);
+    }
+    if (count == 0 || count > TD__DATES_MAXIMUM) {
+        td__problem(checker, node, "expected 1 to %d columns of dates", TD__DATES_MAXIMUM);
+    }
+    *dates = (td_dates){items, items ? count : 0};
+}
+
 /* One character, or the word tab. */
 static void read_separator(td__checker *checker, td__yaml_node *node, void *member) {
     bool scalar = node->kind == TD__YAML_SCALAR;
@@ -425,7 +534,11 @@ static const td__key data_keys[] = {
     KEY(WORD, layout, "layout", NULL, .words = &layouts),
     {.field = {.key = "ignore", AT(ignore)}, .read = td__read_names},
     {.field = {.key = "categories", AT(categories)}, .read = td__read_names},
+    {.field = {.key = "text", AT(text)}, .read = read_text},
     KEY(TEXT, weight, "weight", NULL),
+    KEY(TEXT, groups, "groups", NULL),
+    KEY(TEXT, images, "images", NULL),
+    {.field = {.key = "dates", AT(dates)}, .read = read_dates},
     {.field = {.key = "class_weight"}, .read = read_class_weight},
     {.field = {.key = "missing"}, .read = read_missing},
     {.field = {.key = "separator", AT(separator)}, .read = read_separator},

@@ -150,6 +150,10 @@ td_status td__experiment_problem(const td_experiment *experiment, const td__yaml
  * the document. */
 TD_NODISCARD td_status td__choice_settle(td__yaml *yaml, td__choice *choice,
                                          const td_setting *settings, size_t count);
+/* The settings of a layer that reads ids and leaves it to the data how many there are, count of them: with that
+ * option. settings has room for one more than the layer has. False: the layer says it, or reads none. */
+bool td__choice_add_ids(const td__choice *layer, const td_texts *texts, int64_t ids,
+                        td_setting *settings);
 /* The experiment as YAML, from td__calloc; NULL when memory is exhausted. */
 char *td__experiment_write(const td_experiment *experiment, size_t *size);
 

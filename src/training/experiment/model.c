@@ -16,16 +16,17 @@ static td_setting from_input(const td_setting *from) {
 
 /* Tries the layer alone: what nn says of its kind, keys and values. Shapes, and the names of other
  * layers, come later, when the data is known. */
-static void check_layer(td__checker *checker, const td__choice *layer) {
+static void check_layer(td__checker *checker, const td__choice *layer, const td_texts *texts) {
     td_model *alone = td_model_create("", TD_SHAPE(-1));
-    td_setting *settings = td__check_alloc(checker, layer->count, sizeof *settings);
+    td_setting *settings = td__check_alloc(checker, layer->count + 1, sizeof *settings);
+    bool more = settings && td__choice_add_ids(layer, texts, 1, settings);
     for (size_t i = 0; settings && i < layer->count; i++) {
         const td_setting *setting = &layer->settings[i];
         settings[i] = strcmp(setting->key, "from") ? *setting : from_input(setting);
     }
     td_error error = {0};
     td_status status = settings && alone
-                           ? td_model_add(alone, layer->name, settings, layer->count, &error)
+                           ? td_model_add(alone, layer->name, settings, layer->count + more, &error)
                            : TD_OK;
     if (status && status != TD_BAD_SHAPE && status != TD_STATE && status != TD_MEMORY &&
         status != TD_DTYPE) {
@@ -89,7 +90,7 @@ static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment
         td__choice *layer = &experiment->layers[experiment->layer_count];
         if (td__choice_read(checker, node->items[i], "a layer", layer)) {
             if (!is_used_again(experiment, &names)) {
-                check_layer(checker, layer);
+                check_layer(checker, layer, &experiment->data.text);
             }
             experiment->layer_count++;
         }

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "nn/kind.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -176,4 +177,24 @@ td_status td__choice_settle(td__yaml *yaml, td__choice *choice, const td_setting
     node->keys = made->keys;
     node->items = made->items;
     return TD_OK;
+}
+
+bool td__choice_add_ids(const td__choice *layer, const td_texts *texts, int64_t ids,
+                        td_setting *settings) {
+    td_layer_kind found;
+    bool may = texts->count && !td_layer_kind_find(layer->name, &found, NULL);
+    const td__layer_kind *kind = may ? td__layer_kind_of(found) : NULL;
+    const char *option = kind ? kind->index_count : NULL;
+    for (size_t i = 0; i < layer->count; i++) {
+        settings[i] = layer->settings[i];
+        const td__field *field =
+            kind ? td__field_find(kind->fields, kind->field_count, settings[i].key, "", NULL)
+                 : NULL;
+        option = option && field && !strcmp(field->key, option) ? NULL : option;
+    }
+    if (option) {
+        settings[layer->count] =
+            (td_setting){option, {.kind = TD_VALUE_NUMBER, .number = (double)ids}};
+    }
+    return option;
 }

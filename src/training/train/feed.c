@@ -169,6 +169,9 @@ td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     td_data_options options = trainer->experiment->data;
     td_error reason = {0};
     match_model(trainer, &options);
+    if (!td__data_notes_match(&trainer->notes.data, &options)) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
     options.while_reading = !trainer->options.read_first;
     td_status status = td__trainer_order_inputs(trainer, &options, error);
     if (status) {

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/words.h"
+#include "data/text.h"
 #include "deck/glob.h"
 #include "model/load.h"
 
@@ -32,6 +33,17 @@ static td_status settle_layers(td_trainer *trainer, td_error *error) {
     return TD_OK;
 }
 
+/* How many ids texts have: of the largest vocabulary. */
+static int64_t count_ids(const td_texts *texts) {
+    int64_t most = 0;
+    for (size_t i = 0; i < texts->count; i++) {
+        const td_text *text = &texts->items[i];
+        int64_t tokens = text->tokens == TD_TOKENS_BYTES ? 256 : (int64_t)text->words.count;
+        most = tokens + TD__TEXT_FIRST > most ? tokens + TD__TEXT_FIRST : most;
+    }
+    return most;
+}
+
 /* An input that does not say its shape has the one of its array. */
 static td_status add_chosen_layer(td_trainer *trainer, const td__choice *layer, td_error *error) {
     const td_data_info *info = trainer->feed.info;
@@ -56,7 +68,14 @@ static td_status add_chosen_layer(td_trainer *trainer, const td__choice *layer, 
             return td_model_add(trainer->model, layer->name, both, 2, error);
         }
     }
-    return td_model_add(trainer->model, layer->name, settings, layer->count, error);
+    td_setting *all = td__calloc(layer->count + 1, sizeof *all);
+    if (!all) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    bool more = td__choice_add_ids(layer, &info->text, count_ids(&info->text), all);
+    td_status status = td_model_add(trainer->model, layer->name, all, layer->count + more, error);
+    td__free(all);
+    return status;
 }
 
 static td_status set_outputs(td_trainer *trainer, td_error *error) {

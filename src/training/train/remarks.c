@@ -33,8 +33,8 @@ td_status td__trainer_check_ids(td_trainer *trainer, td_error *error) {
     const td_data_options *data = &trainer->experiment->data;
     const td_layer_info *reads = td__model_reads_ids(trainer->model);
     bool scaled = data->scale != 0 && data->scale != 1;
-    if (!reads || !(data->standardize || scaled)) {
-        return TD_OK;
+    if (!reads || !(data->standardize || scaled) || (data->text.count && !scaled)) {
+        return TD_OK; /* the ids of texts are not standardised */
     }
     const char *key = data->standardize ? "standardize" : "scale";
     return td__experiment_problem(trainer->experiment, node_of_key(trainer, "data", key),

@@ -93,6 +93,7 @@ const td__layer_kind td__embedding_kind = {
     TD__KERAS(keras, VARS),
     .mask_from = TD__MASK_OF_INDICES,
     .integer_input = true,
+    .index_count = "vocabulary",
     .operators = embedding_operators,
     .mask = mask,
     .has_mask = has_mask};
