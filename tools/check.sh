@@ -10,14 +10,14 @@ tally() {
 
 # check NAME COMMAND…: one test that is a command.
 check() {
-    name=$1
+    checked=$1 # commands have a name of their own
     shift
     if quietly "$@"; then
-        echo "passed: $name"
+        echo "passed: $checked"
         [ -z "$skipped" ] || printf '  skipped: %d\n%s\n' "$(echo "$skipped" | wc -l)" "$skipped"
         tally 1 0
     else
-        echo "FAILED: $name"
+        echo "FAILED: $checked"
         tally 0 1
     fi
 }
