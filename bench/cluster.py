@@ -158,6 +158,8 @@ def main():
                 for name, way in ways:
                     for count in ((1, 1), (1, 2), (2, 1)):
                         times.setdefault((name, *count), []).append(way(*count))
+                        print(f"{network:8} {name:9} {count[0]:9} {count[1]:7} {times[name, *count][-1]:9.2f}", flush=True)
+            print("median")
             for (name, processes, threads), values in times.items():
                 alone, now = statistics.median(times[name, 1, 1]), statistics.median(values)
                 efficiency = alone / now / (processes * threads)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.environ["TD_SOURCE"], "tests", "cli"))
-from program import PROGRAM, Case  # noqa: E402, F401
+from program import PROGRAM, Case, write_png  # noqa: E402, F401
 
 BUILD = os.environ["TD_BUILD"]
 # As many processes as a test wants, whatever the cores; processes of this test wait for each other longer than usual on a

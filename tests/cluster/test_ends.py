@@ -5,8 +5,16 @@ import signal
 import subprocess
 import unittest
 
-from cluster import files, launchers, run
+import numpy as np
+
+from cluster import ENVIRONMENT, PROGRAM, files, launchers, run, write_png
 from cut import Cut
+
+PICTURES = """
+data: {train: pictures, batch: 64, memory: 100 KiB}
+model: [flatten: , {dense: {units: 2}}]
+train: {loss: {sparse_categorical_crossentropy: {from_logits: true}}, steps: 20}
+"""
 
 # How the launchers leave the other processes alone when one of them ends.
 KEEP = {"openmpi": ["--enable-recovery"], "mpich": ["-disable-auto-cleanup"]}
@@ -75,6 +83,27 @@ class Ends(Cut):
         self.assertRegex(told, r"[.](csv|npy|db).*: No space left on device")
         run("", 0, "train", "run.yaml", "--quiet", "--out", "whole", *steps, cwd=self.folder)
         self.assertEqual(files(self.path("whole", "run"))["model.safetensors"], files(self.path("small", "run"))["model.safetensors"])
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root, for a file system of its own")
+    def test_a_full_disk_of_another_process(self):
+        """Where it unpacks pictures: all end, and it is named. (A CSV file: test_csv.py.)"""
+        random = np.random.default_rng(1)
+        for i in range(400):
+            os.makedirs(self.path("pictures", "ab"[i % 2]), exist_ok=True)
+            write_png(self.path("pictures", "ab"[i % 2], f"{i}.png"), random.integers(0, 256, (32, 32), np.uint8))
+        with open(self.path("pictures.yaml"), "w", encoding="utf-8") as file:
+            file.write(PICTURES)
+        os.makedirs(self.path("caches", "2"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60k", "tmpfs", self.path("caches", "2")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("caches", "2")], check=True)
+        apart = ["sh", "-c", 'TAPEDECK_CACHE=caches/$OMPI_COMM_WORLD_RANK$PMI_RANK exec "$@"', "sh"]
+        for mpi in launchers():
+            done = subprocess.run([f"mpirun.{mpi}", "-n", "4", *apart, PROGRAM, "train", "pictures.yaml", "--quiet", "--out", mpi], check=False,
+                                  cwd=self.folder, env=ENVIRONMENT, text=True, timeout=60, stdin=subprocess.DEVNULL, capture_output=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, "rank 2 on [^ ]+ ended: pictures.yaml: data: cannot write to the cache folder: No space left on "
+                                          "device; TAPEDECK_CACHE names another one")
+            self.assertFalse(os.path.exists(self.path(mpi)))
 
     def test_an_error_is_reported_once(self):
         with open(self.path("run.yaml"), "a", encoding="utf-8") as file:
