@@ -260,9 +260,11 @@ static void suspect_training_part(td__case *c) {
                  !data->validation_input_pieces.count && !data->validation_label_pieces.count;
     bool finite = facts->inputs.nonfinite == 0 && facts->labels.all.nonfinite == 0 &&
                   !c->baseline.origin.cause && c->baseline.points > 0;
+    const td__trial_point *end = finite ? &c->baseline.curve[c->baseline.points - 1] : NULL;
     /* What a training that failed would learn of other data says nothing of its labels. */
-    bool learnt = finite && c->baseline.curve[c->baseline.points - 1].training.score >= KNOWN;
-    if (!files || !finite || !(learnt || facts->unrelated) || facts->validation_rows < MANY ||
+    bool by_heart = finite && end->training.score >= KNOWN &&
+                    end->training.score > fmax(end->validation.score, 0) + DIFFERENCE;
+    if (!files || !finite || !(by_heart || facts->unrelated) || facts->validation_rows < MANY ||
         2 * facts->rows < facts->validation_rows || !are_alike(facts)) {
         return;
     }
