@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import unittest
 
+import numpy
 import program
 
 # A rate at which a small network diverges.
@@ -40,6 +41,22 @@ model:
 train: {loss: binary_crossentropy, optimizer: {adam: {learning_rate: 0.02}}, epochs: 40}
 record:
   - {what: loss, every: 1 epoch, to: [csv]}
+"""
+
+
+HEADS = """
+name: heads
+seed: 1
+threads: 1
+data: {train: x.npy, labels: {price: price.npy, kind: kind.npy, flag: flag.npy}, validation: 0.2, batch: 16}
+model:
+  layers:
+  - dense: {name: hidden, units: 16, activation: relu}
+  - dense: {name: price, units: 1, activation: PRICE}
+  - dense: {name: kind, units: 2, activation: KIND, from: hidden}
+  - dense: {name: flag, units: 1, activation: FLAG, from: hidden}
+  outputs: [price, kind, flag]
+train: {loss: {price: mse, kind: sparse_categorical_crossentropy, flag: binary_crossentropy}, optimizer: {adam: {learning_rate: 0.01}}, epochs: 20}
 """
 
 
@@ -105,6 +122,19 @@ class Diagnose(program.Case):
         self.assertEqual((found["origin"]["cause"], found["origin"]["layer"], found["origin"]["step"]), ("update", "rnn", 2))
         self.assertTrue(any("came from simple_rnn of layer rnn" in e["text"] for e in found["evidence"]), found["evidence"])
         self.assertIn("early_end", self.diagnosed(run, "--no-trial")["findings"][0]["symptoms"])   # at least the symptom
+
+    def test_each_of_several_outputs_is_looked_at(self):
+        rng = numpy.random.default_rng(3)
+        x = rng.normal(size=(200, 5)).astype(numpy.float32)
+        for name, array in {"x": x, "price": 2 * x[:, :1], "kind": (x[:, 1] > 0).astype(numpy.int32), "flag": (x[:, 2:3] > 0).astype(numpy.float32)}.items():
+            numpy.save(os.path.join(self.folder, name + ".npy"), array)
+        for price, kind, flag, wrong in (("linear", "softmax", "sigmoid", []), ("sigmoid", "softmax", "sigmoid", ["price"]),
+                                         ("linear", "relu", "sigmoid", ["kind"]), ("linear", "softmax", "softmax", ["flag"])):
+            text = HEADS.replace("PRICE", price).replace("KIND", kind).replace("FLAG", flag)
+            found = self.diagnosed(self.trained(text), status=1 if wrong else 0)["findings"]
+            heads = [f for f in found if f["cause"] == "wrong_output_activation"]
+            self.assertEqual([f["layer"] for f in heads], wrong)
+            self.assertEqual({f["confidence"] for f in heads}, {"likely"} if wrong else set())
 
     def test_only_and_ignore_choose_rules(self):
         run = self.trained(SOFTMAX_OF_ONE)

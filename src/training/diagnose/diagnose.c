@@ -162,10 +162,15 @@ static void apply_rules(td__case *c, const char *only, const char *ignore) {
         const td__rule *rule = td__rules[i];
         bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
         bool several = c->trainer && c->trainer->head_count > 1;
-        if (wanted && (c->history || !rule->after) && !(rule->one_output && several)) {
+        bool heads = several && rule->each_head;
+        if (wanted && (c->history || !rule->after) && (heads || !(rule->one_output && several))) {
             bool counts = td__rule_is_wanted(rule, only, ignore), able = td__rule_can_look(c, rule);
             c->rule = rule;
-            rule->find(c);
+            if (heads) {
+                td__look_at_heads(c, rule);
+            } else {
+                rule->find(c);
+            }
             c->diagnosis->rule_count += counts && able;
             c->diagnosis->skipped_count += counts && !able && !td__rule_is_on_request(rule);
         }

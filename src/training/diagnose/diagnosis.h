@@ -54,4 +54,7 @@ TD_NODISCARD td_status td__findings_keep(const td_diagnosis_finding *findings, s
 /* Something that could not be done. */
 void td__note(td_diagnosis *diagnosis, const char *text);
 
+/* Calls the rule for each of several outputs. */
+void td__look_at_heads(td__case *c, const td__rule *rule);
+
 #endif

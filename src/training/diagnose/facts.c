@@ -75,23 +75,12 @@ static void settle_labels(td__labels *labels, int64_t rows) {
     }
 }
 
-/* What is to be learnt, from the labels alone; only whether whole numbers are classes or values is
- * taken from the loss. */
-static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
-    const td__labels *labels = &facts->labels;
-    const td__train_spec *train = &trainer->experiment->train;
-    bool crossentropy = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY ||
-                        train->objective.loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
-                        train->objective.loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    if (train->objective.target == TD__TARGET_INPUT) {
-        return (td__task){TD__TASK_VALUES, 0};
-    }
-    if (trainer->head_count && trainer->heads[0].label) { /* scores are those of the first output */
-        return trainer->heads[0].kind == TD_LABEL_VALUES
-                   ? (td__task){TD__TASK_VALUES, 0}
-                   : (td__task){TD__TASK_CLASSES, td__output_units(trainer->model, 0)};
-    }
-    if (trainer->feed.info->label_kind == TD_LABEL_CLASS) {
+/* From the labels alone; only whether whole numbers are classes or values is taken from the loss. */
+td__task td__task_of(const td__labels *labels, const td__objective *objective, td_label_kind kind) {
+    bool crossentropy = objective->loss == TD_LOSS_BINARY_CROSSENTROPY ||
+                        objective->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+                        objective->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (kind == TD_LABEL_CLASS) {
         return (td__task){TD__TASK_CLASSES, labels->classes};
     }
     if (labels->binary) {
@@ -102,6 +91,19 @@ static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
     bool few = labels->width == 1 && labels->classes > 2 && labels->classes <= 32;
     return few && crossentropy ? (td__task){TD__TASK_CLASSES, labels->classes}
                                : (td__task){TD__TASK_VALUES, 0};
+}
+
+static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
+    const td__train_spec *train = &trainer->experiment->train;
+    if (train->objective.target == TD__TARGET_INPUT) {
+        return (td__task){TD__TASK_VALUES, 0};
+    }
+    if (trainer->head_count && trainer->heads[0].label) { /* scores are those of the first output */
+        return trainer->heads[0].kind == TD_LABEL_VALUES
+                   ? (td__task){TD__TASK_VALUES, 0}
+                   : (td__task){TD__TASK_CLASSES, td__output_units(trainer->model, 0)};
+    }
+    return td__task_of(&facts->labels, &train->objective, trainer->feed.info->label_kind);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -199,6 +201,11 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
     td_status status = TD_OK;
     *labels = (td__labels){
         .width = r->labels, .whole = true, .binary = true, .one_hot = true, .nonfinite_row = -1};
+    for (size_t k = 0; part == TD_TRAINING && facts->heads && k < r->trainer->head_count; k++) {
+        const td_data_piece *piece = r->trainer->heads[k].label;
+        facts->heads[k] = *labels;
+        facts->heads[k].width = piece ? piece->count : r->labels;
+    }
     for (int64_t done = 0; !status && done < count; done += r->chunk) {
         int64_t rows[CHUNK], some = count - done < r->chunk ? count - done : r->chunk;
         status = read_chunk(r, part, done * stride, stride, some, rows, error);
@@ -209,11 +216,20 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
                 count_nonfinite(facts, r->input + i * r->inputs, rows[i]);
             }
             add_label(labels, r->label + i * r->labels, rows[i]);
+            for (size_t k = 0; part == TD_TRAINING && facts->heads && k < r->trainer->head_count;
+                 k++) {
+                const td_data_piece *piece = r->trainer->heads[k].label;
+                const float *label = r->label + i * r->labels;
+                add_label(&facts->heads[k], piece ? label + piece->first : label, rows[i]);
+            }
             same += r->label[i * r->labels] == before;
             before = r->label[i * r->labels];
         }
     }
     settle_labels(labels, count);
+    for (size_t k = 0; part == TD_TRAINING && facts->heads && k < r->trainer->head_count; k++) {
+        settle_labels(&facts->heads[k], count);
+    }
     if (part == TD_TRAINING) {
         facts->looked_at = count;
         facts->order = count > 1 ? (double)same / (double)(count - 1) : 0;
@@ -500,9 +516,12 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, bool orders, t
     r.input = td__calloc((size_t)(r.chunk * r.inputs) + 1, sizeof(float));
     r.label = td__calloc((size_t)(r.chunk * (r.labels > r.inputs ? r.labels : r.inputs)) + 1,
                          sizeof(float));
-    td_status status = facts->columns && r.input && r.label
-                           ? TD_OK
-                           : td_error_set(error, TD_MEMORY, "out of memory");
+    facts->heads =
+        trainer->head_count ? td__calloc(trainer->head_count, sizeof *facts->heads) : NULL;
+    td_status status =
+        facts->columns && r.input && r.label && (facts->heads || !trainer->head_count)
+            ? TD_OK
+            : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status) {
         status = scan(facts, &r, TD_TRAINING, &facts->labels, error);
     }
@@ -538,6 +557,7 @@ double td__constant_loss(const td__facts *facts, const td__labels *labels) {
 }
 
 void td__facts_release(td__facts *facts) {
+    td__free(facts->heads);
     td__free(facts->columns);
     facts->columns = NULL;
 }

@@ -37,6 +37,8 @@ typedef struct td__facts {
     int64_t nonfinite_row, nonfinite_column; /* of the inputs; -1: none */
     int64_t validation_nonfinite, validation_nonfinite_row, validation_nonfinite_column;
     td__labels labels, validation_labels;
+    td__labels *
+        heads; /* of each output that has its own, of the training part; NULL: there is one output */
     double order; /* share of rows, in the file's order, whose label is that of the row before */
     /* How alike the labels of nearest neighbours are, within training and within validation: 1 the
      * same, 0 as by chance; NaN: not known. */
@@ -50,6 +52,8 @@ typedef struct td__facts {
     td__task task;
 } td__facts;
 
+/* What labels of that kind are to be learnt as. */
+td__task td__task_of(const td__labels *labels, const td__objective *objective, td_label_kind kind);
 /* orders: `unrelated` too, which takes longer. */
 TD_NODISCARD td_status td__facts_gather(td__facts *facts, td_trainer *trainer, bool orders,
                                         td_error *error);

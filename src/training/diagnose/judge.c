@@ -197,7 +197,7 @@ static void judge_contradictions(trials *t) {
             accept(s, TD_SURE, 4);
         } else if (s->strength == TD__CONTRADICTION) {
             try_alone(t, s);
-            if (c->baseline.score < FINE || s->gain > WIN) {
+            if (c->baseline.score < FINE || s->gain > WIN || s->doubtful) {
                 accept(s, TD_SURE, 3 + 0.9 * s->gain); /* what helps most first */
             }
         }

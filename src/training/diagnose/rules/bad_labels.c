@@ -258,8 +258,14 @@ static void suspect_training_part(td__case *c) {
     const td_data_options *data = &c->experiment->data;
     bool files = data->validation && !data->input_pieces.count && !data->label_pieces.count &&
                  !data->validation_input_pieces.count && !data->validation_label_pieces.count;
-    if (!files || facts->validation_rows < MANY || 2 * facts->rows < facts->validation_rows ||
-        !are_alike(facts)) {
+    bool finite = facts->inputs.nonfinite == 0 && facts->labels.all.nonfinite == 0 &&
+                  !c->baseline.origin.cause && c->baseline.points > 0;
+    const td__trial_point *end = finite ? &c->baseline.curve[c->baseline.points - 1] : NULL;
+    /* What a training that failed would learn of other data says nothing of its labels. */
+    bool by_heart = finite && end->training.score >= KNOWN &&
+                    end->training.score > fmax(end->validation.score, 0) + DIFFERENCE;
+    if (!files || !finite || !(by_heart || facts->unrelated) || facts->validation_rows < MANY ||
+        2 * facts->rows < facts->validation_rows || !are_alike(facts)) {
         return;
     }
     td__suspicion *s = td__suspect(c, TD__STRUCTURE, -1, "check the training labels");

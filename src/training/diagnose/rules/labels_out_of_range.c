@@ -28,10 +28,12 @@ static void find_labels_out_of_range(td__case *c) {
         return;
     }
     const td__column *labels = &c->facts.labels.all;
-    bool probabilities = td__takes_probabilities(c->experiment->train.objective.loss) &&
-                         c->trainer->feed.info->label_kind != TD_LABEL_CLASS &&
-                         (labels->minimum < 0 || labels->maximum > 1);
-    bool beyond = c->trainer->feed.info->label_kind != TD_LABEL_CLASS && td__labels_beyond(c);
+    td_loss loss = c->experiment->train.objective.loss;
+    bool numbered = c->trainer->feed.info->label_kind == TD_LABEL_CLASS ||
+                    loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    bool probabilities =
+        td__takes_probabilities(loss) && !numbered && (labels->minimum < 0 || labels->maximum > 1);
+    bool beyond = !numbered && td__labels_beyond(c);
     if (!probabilities && !beyond) {
         return;
     }
@@ -55,6 +57,7 @@ const td__rule td__rule_labels_out_of_range = {
     .explains = TD__SATURATED_UNITS | TD__LOSS_FLOOR | TD__PLATEAU | TD__DEAD_RELU |
                 TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
     .one_output = true,
+    .each_head = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_labels_out_of_range,
 };

@@ -71,6 +71,7 @@ const td__rule td__rule_missing_output_activation = {
                 TD__CONSTANT_OUTPUT | TD__OSCILLATION | TD__DIVERGENCE | TD__SLOW_CONVERGENCE |
                 TD__LOSS_FLOOR,
     .one_output = true,
+    .each_head = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_missing_output_activation,
 };

@@ -61,6 +61,7 @@ const td__rule td__rule_redundant_softmax = {
     .title = "softmax twice",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__VANISHING_GRADIENT | TD__PLATEAU,
     .one_output = true,
+    .each_head = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_redundant_softmax,
 };

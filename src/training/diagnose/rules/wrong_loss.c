@@ -61,6 +61,7 @@ const td__rule td__rule_wrong_loss = {
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__VANISHING_GRADIENT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS,
     .one_output = true,
+    .each_head = true,
     .needs = TD__NEEDS_EXPERIMENT,
     .find = find_wrong_loss,
 };

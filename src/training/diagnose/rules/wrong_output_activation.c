@@ -174,6 +174,7 @@ const td__rule td__rule_wrong_output_activation = {
                 TD__SATURATED_UNITS | TD__HUGE_LOSS | TD__LOSS_FLOOR | TD__DEAD_RELU |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
+    .each_head = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_wrong_output_activation,
 };

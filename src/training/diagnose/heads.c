@@ -1,0 +1,58 @@
+/* Several outputs, each with a loss and labels of its own: rules that take labels and loss for those of the only
+ * output look at one after the other. Scores are those of the first output, so nothing is tried out: only
+ * what cannot be meant is kept. */
+#include "diagnose/diagnosis.h"
+
+/* The last layer with weights on the way to an output; -1: none. */
+static ptrdiff_t last_that_learns(const td__case *c, size_t output) {
+    ptrdiff_t layer = (ptrdiff_t)td_model_output_layer(c->trainer->model, output);
+    while (layer >= 0 && !c->layers.items[layer].learns) {
+        const td_layer_info *info = td_model_layer(c->trainer->model, (size_t)layer);
+        layer = info->input_count == 1 ? info->inputs[0] : -1;
+    }
+    return layer;
+}
+
+static void keep_contradictions(td__case *c, size_t before) {
+    size_t kept = before;
+    for (size_t i = before; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
+        if (s->strength != TD__CONTRADICTION) {
+            continue;
+        }
+        s->edit_count = 0;
+        s->standardize_labels = false;
+        s->doubtful = true;
+        c->suspicions[kept++] = *s;
+    }
+    c->suspicion_count = kept;
+}
+
+void td__look_at_heads(td__case *c, const td__rule *rule) {
+    td__train_spec *train = &c->experiment->train;
+    const td__objective objective = train->objective;
+    const td__layers layers = c->layers;
+    const td__task task = c->facts.task;
+    for (size_t i = 0; c->known && c->facts.heads && i < c->trainer->head_count; i++) {
+        const td__head *head = &c->trainer->heads[i];
+        ptrdiff_t last = last_that_learns(c, i);
+        size_t before = c->suspicion_count;
+        if (!head->label || last < 0) {
+            continue;
+        }
+        td__labels all = c->facts.labels;
+        c->facts.labels = c->facts.heads[i];
+        c->facts.task = td__task_of(&c->facts.labels, &head->objective, head->kind);
+        train->objective = head->objective;
+        c->layers.last = last;
+        c->layers.output = layers.items[last].effective;
+        c->layers.output_layer = layers.items[last].activated_by;
+        c->layers.units = layers.items[td_model_output_layer(c->trainer->model, i)].units;
+        rule->find(c);
+        keep_contradictions(c, before);
+        c->facts.labels = all;
+        c->facts.task = task;
+        c->layers = layers;
+        train->objective = objective;
+    }
+}
