@@ -31,6 +31,7 @@ from ._loop_setup import Setup
 from ._scaler import ModelScaler
 
 _PARAMETER_PERIOD = 64  # updates between looks at all parameters, later
+_RELEASE_PERIOD = 16  # updates until an observation that is no longer needed ends, later
 
 
 class KnownOptimizer:
@@ -222,4 +223,5 @@ class Loop:
         if self.updates <= FIRST_UPDATES or self.updates % _PARAMETER_PERIOD == 0:
             self.parameters.write()
             self.write()
-        self.release_observations(lambda is_needed: not is_needed())
+        if self.updates <= _PARAMETER_PERIOD or self.updates % _RELEASE_PERIOD == 0:
+            self.release_observations(lambda is_needed: not is_needed())

@@ -12,7 +12,7 @@ from . import _fingerprint, _loop_data, _observe
 
 _PENDING = 16  # batches of one update whose fingerprints are taken
 _COLUMNS = 256  # elements of an example that it is recognised by
-_EXAMPLES = 4096  # whose label is remembered
+_EXAMPLES = 1024  # whose label is remembered
 _UPDATES_WITH_LABELS = 20000  # until labels are no longer followed
 _UPDATES_WITHOUT_EXAMPLES = 16  # the same, when there is nothing to follow
 _REPEATED_EXAMPLES = 64  # that decide whether examples keep their labels
@@ -113,15 +113,16 @@ class Batches:
 
 
 class Labels:
-    """Whether an example keeps its label. The same eighth of the examples is followed in every epoch."""
+    """Whether an example keeps its label. The same eighth of the examples is followed in every epoch, and less of many."""
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.follows = True
         self.batch: torch.Tensor | None = None
         self.passes = 0  # forward passes since the last backward pass
-        self.pairs: dict[int, tuple[int, int]] = {}  # an example's label, and the update in which it was seen
+        self.pairs: dict[int, tuple[int, int, float]] = {}  # an example's label, the update in which it was seen, its key
         self.labels: set[int] = set()
+        self.is_full = False
         self.threshold: float | None = None  # examples with smaller keys are followed
 
     def stop(self) -> None:
@@ -160,31 +161,35 @@ class Labels:
     def followed(self, batch: torch.Tensor) -> list[tuple[int, int]]:
         """Examples of a batch that belong to the eighth: their rows and fingerprints."""
         columns = _fingerprint.spread(batch.reshape(len(batch), -1), _COLUMNS)
-        keys = columns[:, :64].double().sum(1)
+        keys = columns.sum(1, dtype=torch.float64)
         if self.threshold is None:
             self.threshold = float(keys.kthvalue(min(len(keys), max(4, len(keys) // 8))).values)
-        rows = (keys <= self.threshold).nonzero().flatten().tolist()
-        return [(i, _fingerprint.digest(_fingerprint.bytes_of(columns[i]))) for i in rows]
+        found = [(i, key) for i, key in enumerate(keys.tolist()) if key <= self.threshold]
+        return [(i, _fingerprint.digest(_fingerprint.bytes_of(columns[i])), key) for i, key in found]
 
     def marks_of(self, batch: torch.Tensor) -> list[int]:
         """Fingerprints of other examples that would be followed; none before training has begun."""
-        return [mark for _, mark in self.followed(batch.detach())] if self.pairs else []
+        return [mark for _, mark, _ in self.followed(batch.detach())] if self.pairs else []
 
     def compare(self, batch: torch.Tensor, target: torch.Tensor) -> None:
         loop = self.loop
         fact = loop.facts.setdefault("labels", {"again": 0, "changed": 0})
-        for i, example in self.followed(batch):
+        for i, example, key in self.followed(batch):
             label = _fingerprint.digest(_fingerprint.bytes_of(target[i]))
-            known, seen = self.pairs.get(example, (None, 0))
+            known, seen, _ = self.pairs.get(example, (None, 0, 0.0))
             if known is None:
-                if len(self.pairs) < _EXAMPLES:
-                    self.pairs[example] = label, loop.updates
+                if not self.is_full:
+                    self.pairs[example] = label, loop.updates, key
                     self.labels.add(label)
             elif loop.updates - seen > 2:  # adversaries call the same example true and false within one update
                 fact["again"] += 1
                 if known != label and label in self.labels:  # another example's; a target that moves is a new one
                     fact.setdefault("since", loop.step)
                     fact["changed"] += 1
+        if len(self.pairs) > _EXAMPLES and not self.is_full:  # of many examples, a smaller share: those with the smallest keys
+            self.threshold = sorted(key for _, _, key in self.pairs.values())[len(self.pairs) // 2]
+            self.pairs = {example: pair for example, pair in self.pairs.items() if pair[2] <= self.threshold}
+            self.is_full = len(self.pairs) > _EXAMPLES  # their keys are equal
 
 
 def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

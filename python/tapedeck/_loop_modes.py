@@ -13,7 +13,7 @@ from ._fingerprint import local, sample
 from ._layers import Handle
 
 _layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
-_PERIOD = 8  # updates between looks at the weight that is followed, once training is under way
+_PERIOD = 32  # updates between looks at the weight that is followed, once training is under way
 _NAMES = 16
 
 

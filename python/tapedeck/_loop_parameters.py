@@ -141,7 +141,9 @@ class Parameters:
             trained = [p.requires_grad and id(p) in have for p in now.values()]
             facts["without_optimizer"]["leading"] = not any(trained[: list(now).index(outside[-1])])
             facts["without_optimizer"]["unused"] = all(name in self.without_gradient for name in outside)
-            facts["without_optimizer"]["new"] = [name for name in outside if facts["without_optimizer"]["leading"] and self.is_untrained(name)][:_NAMES]
+            heads = {name.rpartition(".")[0] for name, p in now.items() if p.requires_grad and id(p) in have}
+            if facts["without_optimizer"]["leading"] and len(heads) > 1:  # a last layer may be trained alone on random features
+                facts["without_optimizer"]["new"] = [name for name in outside if self.is_untrained(name)][:_NAMES]
         facts["elsewhere"] = any(id(optimizer) in self.loop.given and not any(id(p) in inside for group in optimizer.param_groups for p in group["params"])
                                  for optimizer in self.loop.live_optimizers())
         facts["strangers"] = sum(i not in inside and p.grad is None for i, p in have.items())

@@ -8,6 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "loops"))
 import score  # noqa: E402
 import torch_cases  # noqa: E402
+import strangers  # noqa: E402
 import torch_tutorials  # noqa: E402
 
 SEED = 211
@@ -15,6 +16,14 @@ SAMPLE = ("softmax_twice", "nll_of_logits", "broadcast", "labels_shifted", "vali
           "one_row_is_nan", "rate_through_1000", "forgotten_activation", "constant_weights", "list_of_layers", "no_zero_grad")
 OF_TUTORIALS = ("targets_permuted", "relu_before_the_loss", "one_row_is_nan", "detached_loss", "frozen_by_mistake", "scaled_twice",
                 "evaluation_mode")
+OF_STRANGERS = {
+    "class_and_box": ("softmax_before_loss", "box_head_left_out"), "compiled_classifier": ("half_of_the_parameters",),
+    "linear_machine": ("broadcast", "signs_of_others"), "makemore_mlp": ("constant_weights",), "neural_collaborative_filtering": (),
+    "deterministic_policy": ("optimizers_swapped", "actor_objective_detached"), "unet_with_dice": ("no_activations", "sigmoid_twice"),
+    "two_towers": ("scores_through_softmax",), "prototypical_networks": ("support_labels_mixed",), "score_matching": ("energy_detached",),
+    "seq2seq_with_two_optimizers": ("no_zero_grad",), "dcgan": ("wrong_optimizer_for_g",), "proximal_policy": ("cleared",),
+    "min_gpt": ("blocks_in_a_list",), "hard_triplets": ("no_zero_grad",), "reinforce": (), "momentum_contrast": (),
+}
 
 
 class LoopCases(unittest.TestCase):
@@ -26,6 +35,9 @@ class LoopCases(unittest.TestCase):
                 getattr(found, counter).update(getattr(part, counter))
             found.healthy += part.healthy
             found.lines += part.lines
+        self.compare(found)
+
+    def compare(self, found):
         shares = found.shares()
         self.assertGreaterEqual(shares["detected"], 90, found.lines)
         self.assertGreaterEqual(shares["named"], 80, found.lines)
@@ -36,6 +48,9 @@ class LoopCases(unittest.TestCase):
 
     def test_a_sample_of_tutorials(self):
         self.check(torch_tutorials, OF_TUTORIALS)
+
+    def test_a_sample_of_strangers(self):
+        self.compare(strangers.run([SEED], wanted=OF_STRANGERS))
 
 
 if __name__ == "__main__":

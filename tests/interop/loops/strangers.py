@@ -144,18 +144,21 @@ def load(modules=MODULES):
     return SCRIPTS
 
 
-def run(seeds, only="", held=None, modules=MODULES):
-    """The scripts that were held out (`held`), the others, or all (None), with each of the seeds; mistakes with the first one."""
+def run(seeds, only="", held=None, wanted=None, modules=MODULES):
+    """The scripts that were held out (`held`), the others, or all (None), with each of the seeds; mistakes with the first one.
+    `wanted`: these scripts with these mistakes."""
     found = score.Score()
     with tempfile.TemporaryDirectory() as place:
         for name, (_, mistakes) in sorted(load(modules).items()):
-            if only not in name or (held is not None and is_held_out(name) != held):
+            if only not in name or (held is not None and is_held_out(name) != held) or (wanted and name not in wanted):
                 continue
             for seed in seeds:
                 own = seed * 1000 + zlib.crc32(name.encode()) % 1000
                 healthy = train(name, None, own, os.path.join(place, f"{name}-{seed}"))
                 found.add(name, seed, None, score.diagnose(healthy.folder)[0])
                 for mistake, (causes, layer, is_mild) in mistakes.items() if seed == seeds[0] else ():
+                    if wanted and mistake not in wanted[name]:
+                        continue
                     faulty = train(name, mistake, own, os.path.join(place, f"{name}-{seed}-{mistake}"))
                     if is_mild and not score.does_harm(faulty.losses, healthy.losses):
                         continue

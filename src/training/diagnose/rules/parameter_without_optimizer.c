@@ -32,8 +32,8 @@ const td__rule td__rule_parameter_without_optimizer = {
              .statistic = "parameters with requires_grad that no optimizer that has stepped has, "
                           "after two updates",
              .threshold = "one. A maybe where all of them come before those that are trained: a "
-                          "head that is trained alone, if nothing of the rest is as PyTorch draws "
-                          "a new layer's weights",
+                          "head that is trained alone. Not where several layers are trained and "
+                          "the rest is as PyTorch draws a new layer's weights",
              .remedy = "give them to the optimizer, or say requires_grad_(False)"},
     .title = "parameter in no optimizer",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
