@@ -51,7 +51,7 @@ typedef struct td__saved_file {
 
 /* Names are copied to `to`. The caller releases it, also after a failure. */
 TD_NODISCARD td_status td__saved_file_read(td__saved_file *file, const void *bytes, size_t size,
-                                      const td__bundle *bundle, td_error *error);
+                                           const td__bundle *bundle, td_error *error);
 void td__saved_file_release(td__saved_file *file);
 
 /* An attribute of a node; false when it has none. */
@@ -71,6 +71,7 @@ bool td__saved_read_shape(td__proto message, td_shape *shape);
 /* A value of a function while it is converted. */
 typedef struct td__saved_value {
     const char *name; /* in the list of operators; NULL: it is a variable, a list or nothing */
+    bool turned;      /* a kernel, as ONNX has it */
     int64_t variable; /* the object; -1 */
     int64_t list;     /* its number; -1 */
     bool ranked;      /* its shape is declared */

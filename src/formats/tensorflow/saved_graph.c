@@ -161,23 +161,50 @@ static td_tensor *widen_view(const td_view *view, const char *name, td_dtype *ki
     return tensor;
 }
 
-/* "sequential/dense/kernel:0" as "dense/kernel". */
-static const char *short_name(const char *name) {
-    const char *slash = strrchr(name, '/');
-    while (slash && slash > name) {
-        const char *before = slash - 1;
-        while (before > name && *before != '/') {
-            before--;
-        }
-        return before > name ? before + 1 : name;
+/* "sequential/dense/kernel" as "dense.kernel". */
+static void short_name(const char *name, char called[600]) {
+    const char *slash = strrchr(name, '/'), *first = slash;
+    while (first && first > name && first[-1] != '/') {
+        first--;
     }
-    return name;
+    (void)snprintf(called, 600, "%.500s", first ? first : name);
+    for (char *at = strrchr(called, '/'); at; at = strrchr(called, '/')) {
+        *at = '.';
+    }
 }
 
-static const char *read_variable(converter *c, int64_t variable) {
-    char number[24], called[600];
+/* A kernel (…spatial, in, out) as a convolution of ONNX has it, (out, in, …spatial); of one by channels,
+ * (h, w, in, multiplier), as (in multiplier, 1, h, w). Takes the tensor. */
+static td_tensor *turn_kernel(td_tensor *kernel, bool by_channels) {
+    td_shape from = td_tensor_shape(kernel), to = {.rank = from.rank};
+    int32_t spatial = from.rank - 2;
+    int64_t in = from.dims[spatial], out = from.dims[spatial + 1], area = 1;
+    for (int32_t i = 0; i < spatial; i++) {
+        to.dims[i + 2] = from.dims[i];
+        area *= from.dims[i];
+    }
+    to.dims[0] = by_channels ? in * out : out;
+    to.dims[1] = by_channels ? 1 : in;
+    td_tensor *turned = td_tensor_create("kernel", TD_FLOAT32, to, NULL);
+    const float *source = td_tensor_data(kernel);
+    for (int64_t a = 0; turned && a < area; a++) {
+        for (int64_t i = 0; i < in; i++) {
+            for (int64_t o = 0; o < out; o++) {
+                int64_t row = by_channels ? i * out + o : o * in + i;
+                ((float *)td_tensor_data(turned))[row * area + a] = source[(a * in + i) * out + o];
+            }
+        }
+    }
+    td_tensor_destroy(kernel);
+    return turned;
+}
+
+/* As it is ('v'), or as a kernel ('k', 'd'). */
+static const char *read_variable(converter *c, int64_t variable, char form) {
+    char number[24], called[600], which[32];
     (void)snprintf(number, sizeof number, "%lld", (long long)variable);
-    const char *known = json_string_value(json_object_get(c->read, number));
+    (void)snprintf(which, sizeof which, "%c%s", form, number);
+    const char *known = json_string_value(json_object_get(c->read, which));
     const json_t *key = json_object_get(c->file.keys, number);
     if (known) {
         return known;
@@ -194,10 +221,11 @@ static const char *read_variable(converter *c, int64_t variable) {
         saved_fail(c, reason.status, reason.text);
         return NULL;
     }
-    name = short_name(name);
-    (void)snprintf(called, sizeof called, "%.500s", name);
+    char plain[600];
+    short_name(name, plain);
+    (void)snprintf(called, sizeof called, "%s", plain);
     for (int again = 1; json_object_get(c->read, called) && again < 10000; again++) {
-        (void)snprintf(called, sizeof called, "%.500s_%d", name, again); /* of another layer */
+        (void)snprintf(called, sizeof called, "%.500s_%d", plain, again); /* of another layer */
     }
     td_dtype kind;
     int64_t count = 0;
@@ -210,9 +238,11 @@ static const char *read_variable(converter *c, int64_t variable) {
         return NULL;
     }
     c->left -= (size_t)count * sizeof(int64_t);
+    bool fits = kind == TD_FLOAT32 && td_tensor_shape(tensor).rank > 2;
+    tensor = form != 'v' && fits ? turn_kernel(tensor, form == 'd') : tensor;
     const char *made = td__operators_tensor(c->to, called, kind, tensor);
     (void)json_object_set_new(c->read, called, json_true());
-    (void)json_object_set_new(c->read, number, json_string(made ? made : ""));
+    (void)json_object_set_new(c->read, which, json_string(made ? made : ""));
     return made;
 }
 
@@ -485,6 +515,24 @@ static bool run_loop(converter *c, const td__saved_node *node, td__saved_value *
     return false;
 }
 
+/* Inputs that are variables get their values; false after a refusal. */
+static bool read_inputs(converter *c, const td__saved_node *node, td__saved_value *in,
+                        size_t count) {
+    bool convolves = !strncmp(node->op, "Conv2D", 6) || !strncmp(node->op, "Conv3D", 6);
+    bool by_channels = !strncmp(node->op, "Depthwise", 9);
+    for (size_t i = 0; i < count && strcmp(node->op, "Identity") != 0; i++) {
+        if (!in[i].name && in[i].variable >= 0) {
+            bool kernel = i == 1 && (convolves || by_channels) && in[1].ranked;
+            in[i].name = read_variable(c, in[i].variable, !kernel ? 'v' : by_channels ? 'd' : 'k');
+            in[i].turned = kernel;
+            if (!in[i].name) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* Makes the outputs of a node; in is changed. */
 static void convert_inside(frame *f, const td__saved_node *node, td__saved_value *in, size_t count,
                            td__saved_value *out, size_t room, size_t *made) {
@@ -499,9 +547,9 @@ static void convert_inside(frame *f, const td__saved_node *node, td__saved_value
     if (!strcmp(node->op, "Const")) {
         make_constant(c, node, out);
     } else if (!strcmp(node->op, "ReadVariableOp") && count == 1) {
-        out[0].name = in[0].variable < 0 ? td__operator_refuse(c->to, "of no variable")
-                                         : read_variable(c, in[0].variable);
-        if (!out[0].name) {
+        out[0].variable = in[0].variable; /* in which form is known where it is used */
+        if (in[0].variable < 0) {
+            (void)td__operator_refuse(c->to, "of no variable");
             refuse(c, node->op);
         }
     } else if (strstr(node->op, "PartitionedCall")) {
@@ -517,10 +565,10 @@ static void convert_inside(frame *f, const td__saved_node *node, td__saved_value
             *made = count < room ? count : room;
             memcpy(out, in, *made * sizeof *out);
         }
+    } else if (!read_inputs(c, node, in, count)) {
+        refuse(c, node->op);
+        out[0].name = "refused";
     } else if (!convert_list(c, node, in, count, out)) {
-        if (!strcmp(node->op, "ResourceGather") && count && in[0].variable >= 0) {
-            in[0].name = read_variable(c, in[0].variable);
-        }
         bool handle = count == 1 && !in[0].name && (in[0].list >= 0 || in[0].variable >= 0);
         if (handle && !strcmp(node->op, "Identity")) {
             out[0] = in[0];
@@ -712,6 +760,9 @@ static bool convert_all(converter *c) {
         const td__saved_port *port = &file->outputs[i];
         good = convert_from(&f, port->tensor);
         td__saved_value value = good ? value_of(&f, port->tensor) : nothing;
+        if (value.variable >= 0 && !value.name) {
+            value.name = read_variable(c, value.variable, 'v');
+        }
         if (good && !value.name && !c->refused) {
             saved_fail(c, TD_UNSUPPORTED, "an output that is no tensor");
             good = false;

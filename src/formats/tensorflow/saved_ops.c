@@ -217,7 +217,8 @@ static const char *kernel_first(td__saved_call *call, size_t i, size_t axes, boo
     for (size_t k = 0; k < axes; k++) {
         order[k + 2] = (int64_t)k;
     }
-    return td__operator_transpose(call->to, IN(call, i), axes + 2, order);
+    return call->in[i].turned ? IN(call, i)
+                              : td__operator_transpose(call->to, IN(call, i), axes + 2, order);
 }
 
 static const char *convolve(td__saved_call *call) {
@@ -237,9 +238,12 @@ static const char *convolve(td__saved_call *call) {
     if (*call->node->op == 'D') { /* (h, w, in, multiplier) as (in multiplier, 1, h, w) */
         int64_t out = each * kernel->shape.dims[axes + 1];
         groups = each;
-        weights = td__operator_reshape(
-            to, IN(call, 1), 4, (int64_t[]){kernel->shape.dims[0], kernel->shape.dims[1], 1, out});
-        weights = td__operator_transpose(to, weights, 4, (int64_t[]){3, 2, 0, 1});
+        weights = IN(call, 1);
+        if (!call->in[1].turned) {
+            const int64_t *k = kernel->shape.dims;
+            weights = td__operator_reshape(to, weights, 4, (int64_t[]){k[0], k[1], 1, out});
+            weights = td__operator_transpose(to, weights, 4, (int64_t[]){3, 2, 0, 1});
+        }
     } else {
         groups = in > 0 && each > 0 ? in / each : 1;
         weights = kernel_first(call, 1, axes, false);

@@ -461,7 +461,7 @@ static td_status read_objects(td__saved_file *file, td__proto graph, const td__b
 }
 
 td_status td__saved_file_read(td__saved_file *file, const void *bytes, size_t size,
-                         const td__bundle *bundle, td_error *error) {
+                              const td__bundle *bundle, td_error *error) {
     enum { META = 2, GRAPH = 2, OBJECTS = 7 };
     td__proto meta, graph, list;
     file->by_name = json_object();
