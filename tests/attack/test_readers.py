@@ -28,6 +28,7 @@ READERS = {
     "npz": (".npz", mutate.archive((".npy", mutate.npy)), ("data/*.npz",), 3000),
     "pytorch": (".safetensors", mutate.safetensors, (), 2000),
     "saved_model": (".saved", mutate.some_bytes, (), 2000),
+    "saved_graph": (".saved", mutate.some_bytes, (), 2000),
     "safetensors": (".safetensors", mutate.safetensors, ("models/*/*.safetensors",), 3000),
     "tflite": (".tflite", mutate.some_bytes, ("models/tflite/*.tflite",), 2000),
     "torch": (".pt", mutate.either(mutate.archive((".pkl", mutate.some_bytes)), mutate.some_bytes), (), 3000),

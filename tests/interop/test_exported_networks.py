@@ -41,7 +41,7 @@ class Networks(Case):
             self.export(model, x, any_batch)
             for count in (len(x), 1) if any_batch else (len(x),):
                 numpy.save(self.path("x.npy"), x.numpy()[:count])
-                layout = ("--layout", "channels_first") if x.dim() > 3 else ()
+                layout = ("--layout", "channels_first") if x.dim() == 4 else ()
                 self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy", "--force", *layout)
                 scale = max(1, numpy.abs(wanted).max())
                 numpy.testing.assert_allclose(numpy.load(self.path("y.npy")) / scale, wanted[:count] / scale, atol=1e-5,
@@ -55,8 +55,8 @@ class Networks(Case):
         labels = torch.linspace(-1, 1, y.numel()).reshape(y.shape)
         numpy.save(self.path("labels.npy"), labels.numpy())
         torch.nn.functional.mse_loss(y, labels).backward()
-        layout = ("--layout", "channels_first") if x.dim() > 3 else ()
-        self.run_program("gradients", "model.pt2", "x.npy", "--labels", "labels.npy", "--loss", "mse", "--batch", len(x),
+        layout = ("--layout", "channels_first") if x.dim() == 4 else ()
+        self.run_program("gradients", "model.pt2", "x.npy", "--labels", "labels.npy", "--loss", "mse", "--batch", str(len(x)),
                          "--to", "g.npz", "--force", "--quiet", *layout)
         with numpy.load(self.path("g.npz")) as file:
             ours = {key: file[key] for key in file.files}

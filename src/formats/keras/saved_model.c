@@ -415,8 +415,8 @@ td_status td__keras_saved_tensors(const char *path, td__tensor_list *list, td_er
     if (!status) {
         const char *slash = strrchr(path, '/');
         (void)snprintf(list->remark, sizeof list->remark,
-                       "its graph is for TensorFlow, or for ONNX: python -m tf2onnx.convert "
-                       "--saved-model %.*s --output model.onnx",
+                       "if its graph can be read, `tapedeck predict %.*s --input NAME=FILE … "
+                       "--output NAME=FILE …` runs it",
                        slash ? (int)(slash - path) : 1, slash ? path : ".");
     }
     return status;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "exported/exported.h"
+#include "graph/build.h"
 #include "keras/keras.h"
 #include "keras/notes.h"
 #include "keras/saved_model.h"
@@ -10,6 +11,7 @@
 #include "model/table.h"
 #include "onnx/onnx.h"
 #include "tensorflow/bundle.h"
+#include "tensorflow/saved_graph.h"
 #include "tensorflow/sorted.h"
 #include "tflite/tflite.h"
 #include "torch/torch.h"
@@ -132,12 +134,25 @@ static void refuse_graph(const char *path, td_error *error) {
                  path);
 }
 
+static td__graph *saved_model_graph(const td__model_file *file, td_error *error) {
+    return td__saved_graph_open(file->path, file->bytes.data, file->bytes.size, error);
+}
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 static td_model *load_saved_model(const td__model_file *file, td__model_for *data,
                                   td_error *error) {
     (void)data;
-    return td__keras_saved_load(file->path, error);
+    td_error reason = {0};
+    td_model *model = td__keras_saved_load(file->path, &reason);
+    if (!model && reason.status == TD_NO_MODEL && file->bytes.size) { /* not Keras 2's: its graph */
+        td__graph *graph = saved_model_graph(file, error);
+        return graph ? td__graph_model_built(graph, file->path, error) : NULL;
+    }
+    if (!model) {
+        (void)td_error_set(error, reason.status, "%s", reason.text);
+    }
+    return model;
 }
 
 static td_model *load_keras(const td__model_file *file, td__model_for *data, td_error *error) {
@@ -217,7 +232,7 @@ static td_status onnx_texts(const td__model_file *file, size_t count, const char
 
 /* The first that recognises a file has it. */
 static const td__format formats[] = {
-    {"SavedModel", is_saved_model, load_saved_model, saved_model_tensors, NULL, NULL},
+    {"SavedModel", is_saved_model, load_saved_model, saved_model_tensors, NULL, saved_model_graph},
     {"safetensors", is_safetensors, td__native_load, td__safetensors_list, td__native_texts, NULL},
     {"torch.export", is_exported, load_exported, td__graph_tensors, NULL, exported_graph},
     {"PyTorch", is_torch, refuse_torch, torch_tensors, NULL, NULL},
