@@ -96,7 +96,7 @@ class EagerHook:
 class Layer:
     """A module, and the signals of its outputs: by call within a step, and part of the output."""
 
-    __slots__ = ("watcher", "name", "order", "serial", "calls", "repeats", "done", "signals", "is_root")
+    __slots__ = ("watcher", "name", "order", "serial", "calls", "repeats", "done", "signals", "is_root", "of_pass")
 
     def __init__(self, watcher: Any, name: str, order: int, is_root: bool) -> None:
         self.watcher = watcher
@@ -106,6 +106,7 @@ class Layer:
         self.serial = 0  # of the step that these are of:
         self.calls = 0  # in its forward pass
         self.repeats = 0  # during its backward pass: checkpointing computes again
+        self.of_pass = 1  # these are
         self.done = False  # a backward pass came by: calls from now on are another micro-batch's
         self.signals: dict[tuple[int, str], tuple[Any, Any]] = {}
 
@@ -135,74 +136,79 @@ class Layer:
 
     def see(self, watcher: Any, output: Any) -> None:
         again = _in_backward() != -1
-        if not again and watcher.clock.is_over:
-            watcher.clock.infer_step()
-            if not watcher.handles:
-                return
+        if not again and not watcher.begin_pass():
+            return
         if watcher.forgot:
             watcher.forgot = False
             watcher.remember(watcher.parameters)
         if self.serial != watcher.serial:
             self.serial = watcher.serial
             self.calls = self.repeats = 0
+            self.of_pass = 1
             self.done = False
+        more = watcher.merges
+        if more and self.of_pass != watcher.passes:
+            self.of_pass = watcher.passes
+            self.calls = self.repeats = 0
         if again:
             call = self.repeats
             self.repeats += 1
             if call < self.calls:
                 return
         else:
-            if watcher.backward_seen:
-                watcher.next_pass()
-            if watcher.passes > 1 and (self.done or not watcher.clock.several or not _has_gradient(output)):
+            if watcher.passes > 1 and not more and (self.done or not watcher.clock.several or not _has_gradient(output)):
                 watcher.skip_pass(output)
                 watcher.is_known(output)  # and so are containers that give it on
                 return
             call = self.calls
             self.calls += 1
+        if self is watcher.layers[0][1] and not again:
+            watcher.count_examples(output)
         if watcher.is_known(output):
             return
-        if watcher.network is not None and not again:
+        if watcher.network is not None and not again and not more:
             watcher.network.see(self, call, [tensor for _, tensor in parts(output)])
         if isinstance(output, torch.Tensor):
             if output.dtype.is_complex:
-                self.record(call, "", output)
+                self.record(call, "", output, more)
             else:
-                self.record_part(call, "", output, None)
+                self.record_part(call, "", output, None, more)
         else:
             for part, tensor in parts(output):
-                self.record(call, part, tensor)
+                self.record(call, part, tensor, more)
 
-    def record(self, call: int, part: str, tensor: torch.Tensor) -> None:
+    def record(self, call: int, part: str, tensor: torch.Tensor, more: bool) -> None:
+        """more: it is another micro-batch's."""
         if tensor.dtype.is_complex:
             for half, pick in COMPLEX:
-                self.record_part(call, f"{part}.{half}", tensor, pick)
+                self.record_part(call, f"{part}.{half}", tensor, pick, more)
         else:
-            self.record_part(call, part, tensor, None)
+            self.record_part(call, part, tensor, None, more)
 
-    def record_part(self, call: int, part: str, tensor: torch.Tensor, pick: Any) -> None:
+    def record_part(self, call: int, part: str, tensor: torch.Tensor, pick: Any, more: bool) -> None:
         watcher = self.watcher
         output, error = self.signals.get((call, part)) or self.signals_of(call, part, tensor)
         wanted = output.wants()
         if wanted:
-            watcher.put(output, tensor if pick is None else pick(tensor.detach()))
+            watcher.put(output, tensor if pick is None else pick(tensor.detach()), more)
         if error is not None and tensor.requires_grad and (wanted or error.wants() or not watcher.sees_backward):
             watcher.sees_backward = True
             inside = self.repeats > 0 and _in_backward() != -1 and watcher.counts()
-            tensor.register_hook(Error(self, error, pick, inside))
+            tensor.register_hook(Error(self, error, pick, inside, more))
 
 
 class Error:
     """The hook on an output: its gradient is the layer's error."""
 
-    __slots__ = ("layer", "signal", "pick", "serial", "inside")
+    __slots__ = ("layer", "signal", "pick", "serial", "inside", "more")
 
-    def __init__(self, layer: Layer, signal: Any, pick: Any, inside: bool) -> None:
+    def __init__(self, layer: Layer, signal: Any, pick: Any, inside: bool, more: bool) -> None:
         self.layer = layer
         self.signal = signal
         self.pick = pick
         self.serial = layer.watcher.serial
         self.inside = inside  # computed again within a pass that counts
+        self.more = more
 
     def __call__(self, gradient: torch.Tensor) -> None:
         watcher = self.layer.watcher
@@ -218,7 +224,7 @@ class Error:
                 watcher.enter_backward()
             if watcher.loss_scale != 1:
                 gradient = gradient / watcher.loss_scale
-            watcher.put(self.signal, gradient if self.pick is None else self.pick(gradient))
+            watcher.put(self.signal, gradient if self.pick is None else self.pick(gradient), self.more)
         except Exception as error:
             watcher.refuse(f"{self.layer.name}.error", error)
 

@@ -210,6 +210,7 @@ class Updates:
         @functools.wraps(closure, updated=())
         def evaluate(*inputs: Any, **more: Any) -> Any:
             nonlocal evaluations
+            watcher.evaluates_again = evaluations > 0
             loss = closure(*inputs, **more)
             evaluations += 1
             if evaluations == 1:

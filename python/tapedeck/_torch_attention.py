@@ -70,7 +70,7 @@ class Attention:
         self.names = {id(module): layer for module, layer in watcher.layers}
         self.signals: dict[tuple[str, str], Any] = {}
         self.listens = False
-        self.serial = -1
+        self.of_pass = (-1, 0)  # calls are: the step's serial number, and the pass of it
         self.calls: dict[str, int] = {}
 
     def open_step(self, due: bool) -> None:
@@ -82,11 +82,14 @@ class Attention:
             (_observe.attention.add if needed else _observe.attention.remove)(self.see)
             self.listens = needed
 
+    def before_update(self) -> None:
+        pass
+
     def finish(self) -> None:
         self.open_step(False)
 
     def see(self, kind: str, values: tuple) -> None:
-        if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1 or self.watcher.passes > 1:
+        if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
         self.watcher.guard("attention", self._record, kind, values)
 
@@ -113,10 +116,10 @@ class Attention:
 
     def _record(self, kind: str, values: tuple) -> None:
         layer, module = self._owner(kind)
-        if layer is None:
+        if layer is None or not self.watcher.begin_pass() or (self.watcher.passes > 1 and not self.watcher.merges):
             return
-        if self.serial != self.watcher.serial:
-            self.serial, self.calls = self.watcher.serial, {}
+        if self.of_pass != (self.watcher.serial, self.watcher.passes):
+            self.of_pass, self.calls = (self.watcher.serial, self.watcher.passes), {}
         call = self.calls.get(layer.name, 0)
         self.calls[layer.name] = call + 1
         name = layer.name + (f"@{call}" if call else "")
@@ -133,7 +136,7 @@ class Attention:
                 _add_products(heads, *values)
         found = heads.values()
         for word in wanted:
-            self.watcher.put(self.signals[name, word], found[word])
+            self.watcher.put(self.signals[name, word], found[word], self.watcher.merges)
 
 
 def _add_products(heads: Heads, query: torch.Tensor, key: torch.Tensor, mask: Any, causal: bool, scale: Any, grouped: bool) -> None:

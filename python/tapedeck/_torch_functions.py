@@ -32,14 +32,14 @@ class Functions(TorchFunctionMode):
         self.watcher = watcher
         self.owners = {id(module): layer for module, layer in watcher.layers}
         self.layers: dict[str, Layer] = {}
-        self.serial = -1
+        self.of_pass = (-1, 0)  # calls are: the step's serial number, and the pass of it
         self.calls: dict[str, int] = {}
         self.orders: dict[str, int] = {}
 
     @property
     def is_due(self) -> bool:
         watcher = self.watcher
-        return watcher.due and watcher.passes == 1 and torch.is_grad_enabled() and (watcher.model.training or watcher.accepts_evaluation)
+        return watcher.due and torch.is_grad_enabled() and (watcher.model.training or watcher.accepts_evaluation)
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
         result = function(*arguments, **(named or {}))
@@ -65,8 +65,10 @@ class Functions(TorchFunctionMode):
         if owner is None or torch._C._current_graph_task_id() != -1:
             return
         watcher = self.watcher
-        if self.serial != watcher.serial:
-            self.serial, self.calls = watcher.serial, {}
+        if not watcher.begin_pass() or (watcher.passes > 1 and not watcher.merges):
+            return
+        if self.of_pass != (watcher.serial, watcher.passes):
+            self.of_pass, self.calls = (watcher.serial, watcher.passes), {}
         name = f"{owner.name if not owner.is_root else watcher.prefix + 'model'}/{_word(function)}"
         call = self.calls.get(name, 0)
         self.calls[name] = call + 1
@@ -74,4 +76,4 @@ class Functions(TorchFunctionMode):
         if layer is None:
             layer = self.layers[name] = Layer(watcher, name, owner.order, False)
         layer.serial = watcher.serial
-        layer.record(call, "", result)
+        layer.record(call, "", result, watcher.merges)

@@ -116,6 +116,9 @@ class LossRows:
             (_observe.backward.add if needed else _observe.backward.remove)(self.see)
             self.listens = needed
 
+    def before_update(self) -> None:
+        pass
+
     def after_update(self) -> None:
         self.numbers.current.clear()
 
@@ -125,10 +128,10 @@ class LossRows:
 
     def see(self, losses: Any) -> None:
         watcher = self.watcher
-        if self.serial != watcher.serial and self.signal.wants():  # of several passes in a step, the first
-            watcher.guard("loss.rows", self._record, losses)
+        if (self.serial != watcher.serial or watcher.merges) and self.signal.wants():
+            watcher.guard("loss.rows", self._record, losses, self.serial == watcher.serial)
 
-    def _record(self, losses: Any) -> None:
+    def _record(self, losses: Any, more: bool) -> None:
         roots = _roots(losses)
         found = [node for node in _find_losses(roots) if kind_of(node) in _LOSSES] if len(roots) == 1 else []
         if len(found) != 1:
@@ -143,7 +146,7 @@ class LossRows:
             values, counts = _LOSSES[kind_of(node)](node)
             examples = _examples_of(node, len(values)) if values.dim() == 1 else len(values)
             rows = _row_means(values, counts, examples)
-        numbers = self.numbers.take(examples)
+        numbers = None if more else self.numbers.take(examples)
         if numbers is not None and not getattr(self.watcher.deck, "_rows_given", False):
             self.watcher.deck._native.batch(torch.tensor(numbers, dtype=torch.int64).numpy())
-        self.watcher.put(self.signal, rows)
+        self.watcher.put(self.signal, rows, more)

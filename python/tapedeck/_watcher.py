@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from . import _tensors
-from ._layers import EagerHook, Handle, Layer, Tap, bare, clean_name
+from ._layers import EagerHook, Handle, Layer, Tap, bare, clean_name, parts
 from ._loop import Loop
 from ._network_torch import Network
 from ._placement import Activations, placement_of
@@ -25,6 +25,7 @@ from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
 from ._torch_attention import Attention
 from ._torch_functions import Functions
+from ._torch_micro import GradientNoise, MicroGradients
 from ._torch_rows import LossRows
 from ._zero import ZeroUpdates, is_split, parts_of
 from .deck import Deck
@@ -48,6 +49,9 @@ class Watcher(Recording):
         self.latest_at = (0, 0, 0)
         self.serial = 0  # of the step that is open
         self.passes = 1  # forward passes of it: micro-batches
+        self.merges = False  # the pass under way is another micro-batch of the same step
+        self.evaluates_again = False  # a closure, for the same update
+        self.examples: dict[int, int] = {}  # of each pass
         self.backward_seen = False
         self.sees_backward = False
         self.task, self.task_counts = -1, False  # the backward pass that was asked about last
@@ -85,7 +89,7 @@ class Watcher(Recording):
             self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix)
         self.optimizers = [(ZeroUpdates if self.parts else Updates)(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
-        self.derived = [LossRows(self), Attention(self)]
+        self.derived = [LossRows(self), Attention(self), MicroGradients(self), GradientNoise(self, world)]
         self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
         self.functions = Functions(self) if functions else None
 
@@ -158,6 +162,8 @@ class Watcher(Recording):
         """A step is open: taps are put on, or taken off."""
         self.serial += 1
         self.passes = 1
+        self.merges = self.evaluates_again = False
+        self.examples = {}
         self.backward_seen = self.sees_backward = self.seen = False
         self.latest, self.latest_at = None, (0, 0, 0)
         self.after_track()
@@ -248,12 +254,26 @@ class Watcher(Recording):
 
     # ---- passes ---------------------------------------------------------------------------------
 
-    def next_pass(self) -> None:
-        self.backward_seen = self.sees_backward = False
-        self.passes += 1
+    def begin_pass(self) -> bool:
+        """A part of the model is called: another step, if that is how steps end, or another pass, if the backward pass of the one
+        before has been. False: nothing is recorded."""
+        if self.clock.is_over:
+            self.clock.infer_step()
+        if self.backward_seen:
+            self.backward_seen = self.sees_backward = False
+            self.passes += 1
+            self.merges = not self.clock.several and not self.evaluates_again
+            if self.merges:
+                self.note_once("micro_batches", "statistics and histograms of outputs and errors are over all micro-batches of a "
+                               "step; other forms of them have its first")
+        return bool(self.handles)
+
+    def count_examples(self, output: Any) -> None:
+        sizes = [len(tensor) for _, tensor in parts(output) if tensor.dim() > 0]
+        self.examples[self.passes] = self.examples.get(self.passes, 0) + (sizes[0] if sizes else 0)
 
     def skip_pass(self, output: Any) -> None:
-        self.note_once("micro_batches", "outputs and errors are those of a step's first micro-batch")
+        self.note_once("passes", "outputs and errors are those of a layer's first pass in a step")
         if isinstance(output, torch.Tensor) and output.requires_grad and not self.sees_backward:
             self.sees_backward = True
             output.register_hook(self.see_backward)
@@ -348,6 +368,8 @@ class Watcher(Recording):
             if self.scale.wants() and self.scaler.find() is not None:
                 self.scalar("loss_scale", self.scaler.scale())
             self.remember(updates.parameters(), updates)
+            for each in self.derived:
+                each.before_update()
 
     def after_update(self, updates: Updates) -> None:
         clock = self.clock
@@ -357,6 +379,7 @@ class Watcher(Recording):
             self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
+        self.evaluates_again = False
         self.derived[0].after_update()
         clock.see_step(id(updates))
         if clock.is_over and self.deck._native.due(self.deck.steps + 2):

@@ -59,8 +59,22 @@ static bool has_sample(const td_deck *deck, const td__snapshot *snapshot) {
 static td__snapshot *find_staged(const td_deck *deck, const td_signal *signal) {
     td__snapshot *s = deck->staged_first;
     while (s && !(s->signal == signal && s->kind == TD_TENSOR && (s->has & REDUCED) &&
-                  !s->deferred && !has_sample(deck, s))) {
+                  !has_sample(deck, s))) {
         s = s->next;
+    }
+    return s;
+}
+
+/* The same, once the writer has made the pass over it that was left to it: it then has one reference less. */
+static td__snapshot *wait_for_staged(td_deck *deck, const td_signal *signal) {
+    uint64_t serial = deck->serial;
+    td__snapshot *s = find_staged(deck, signal);
+    while (s && s->deferred && s->references > 1 && !s->ticket_used) {
+        deck->flushers++;
+        td__queue_wake(deck);
+        pthread_cond_wait(&deck->room, &deck->lock);
+        deck->flushers--;
+        s = deck->serial == serial ? find_staged(deck, signal) : NULL;
     }
     return s;
 }
@@ -186,7 +200,7 @@ static bool record_part(td_signal *signal, const td_summary *given, const td__su
     bool again = given->more && signal->tensor_serial == deck->serial;
     td_stats stats = signal->stats;
     if (again) {
-        td__snapshot *staged = find_staged(deck, signal);
+        td__snapshot *staged = wait_for_staged(deck, signal);
         whole = staged && merge_part(deck, staged, summary, bins);
         if (!staged) { /* of elements alone, which stay those of the first part */
             whole = true;

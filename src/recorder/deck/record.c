@@ -112,6 +112,7 @@ static void defer_summary(td_deck *deck, td__plan *p, td_view *view, td__deck_ba
     td__snapshot *snapshot = td__plan_admit(deck, p);
     if (snapshot) {
         join_batch(snapshot, batch, view);
+        snapshot->deferred = true;
         snapshot->view = *view;
         view->release = NULL;
         ask_to_sum_up(deck, snapshot, p->data_bytes);
