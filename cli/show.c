@@ -22,7 +22,7 @@ static const char help[] =
     "written, have crashed or are damaged are shown as far as they go.\n"
     "\n"
     "  --stat NAME     a statistic of tensors: norm, mean, std, min, max, zeros, nan, inf, count\n"
-    "  --step N        the tensor recorded last at or before step N\n"
+    "  --step N        the tensor, or the rows, recorded last at or before step N\n"
     "  --steps A..B    only these steps (A.. and ..B too)\n"
     "  --picture       tensors as pictures\n"
     "  --log           a logarithmic axis for lines\n"
@@ -38,7 +38,8 @@ static const char help[] =
     "  tapedeck show runs/demo\n"
     "  tapedeck show runs/demo runs/demo-2 loss --log\n"
     "  tapedeck show runs/demo '*.error' --stat norm\n"
-    "  tapedeck show runs/demo conv1.output --step 100 --picture\n";
+    "  tapedeck show runs/demo conv1.output --step 100 --picture\n"
+    "  tapedeck show runs/demo loss.rows --step 120     which rows caused a spike of the loss\n";
 
 typedef struct settings {
     page page;

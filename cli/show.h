@@ -24,6 +24,10 @@ void show_overview(const page *page);
 bool show_signals(const page *page);
 bool show_json(const page *page);
 
+/* The rows of a signal at the page's step, or the last before it. */
+void show_rows(const page *page, const td_run_signal *signal);
+void print_heading(const page *page, const char *text);
+
 /* A signal's points in one run, empty when it has none there; free its points. */
 series load_series(td_run *run, const char *signal, const char *statistic, const page *page,
                    size_t max);

@@ -11,7 +11,7 @@
 
 enum { TABLE_ROWS = 20, HEAT_ROWS = 40, SLICES = 200 };
 
-static void print_heading(const page *p, const char *text) {
+void print_heading(const page *p, const char *text) {
     terminal_paint(p->canvas.colour, "1");
     (void)fputs(text, stdout);
     terminal_paint(p->canvas.colour, "0");
@@ -306,6 +306,9 @@ static void show_signal(const page *p, const td_run_signal *signal) {
     }
     if (signal->forms & TD_TEXT) {
         show_record(p, signal, TD_TEXT, print_text);
+    }
+    if (signal->forms & TD_ROWS) {
+        show_rows(p, signal);
     }
     if (signal->forms & TD_IMAGE) {
         printf("%s has pictures: `tapedeck export RUN --to png --what '%s'`\n", signal->name,

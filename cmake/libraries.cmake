@@ -23,7 +23,8 @@ endfunction()
 # The page of the viewer: the files of web/, compressed, as C. Modules in the order they need each
 # other.
 set(TD_WEB_MODULES format.js dom.js colour.js source.js state.js surface.js export.js sight.js time.js
-    choices.js boards.js chart.js heat.js verdict.js replay.js branches.js layers.js filter.js columns.js overlay.js sweep.js runs.js projection.js tensor.js layer.js network.js triggers.js examples.js media.js compare.js
+    choices.js boards.js chart.js heat.js verdict.js replay.js branches.js layers.js filter.js columns.js overlay.js sweep.js runs.js projection.js tensor.js
+    distributions.js panels.js layer.js transformer.js network.js triggers.js examples.js media.js compare.js
     findings.js tracks.js recorder.js ranks.js origin.js diff.js app.js)
 function(td_module_extras_answers target)
     add_executable(embed ${CMAKE_SOURCE_DIR}/cmake/embed.c)

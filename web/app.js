@@ -9,6 +9,7 @@ import { FORMS, layersPage } from "./layers.js";
 import { layerPage } from "./layer.js";
 import { networkPage } from "./network.js";
 import { tensorPage } from "./tensor.js";
+import { transformerPage } from "./transformer.js";
 import { gather, triggersPage } from "./triggers.js";
 import { examplesPage } from "./examples.js";
 import { mediaPage } from "./media.js";
@@ -23,6 +24,7 @@ import { findingCount } from "./verdict.js";
 const pages = [
     layersPage,
     layerPage,
+    transformerPage,
     networkPage,
     tensorPage,
     triggersPage,

@@ -29,6 +29,7 @@ PAGES = {
     "runs": "?pick=all&find=digits",
     "layers": "",
     "layer": "?layer=conv2",
+    "transformer": "",
     "network": "",
     "tensor": "",
     "triggers": "",
@@ -41,7 +42,7 @@ PAGES = {
     "origin": "",
     "diff": "?with=@",
 }
-RUNS = {"findings": "digits-1", "triggers": "digits-1", "ranks": "four-processes", "origin": "planted"}
+RUNS = {"findings": "digits-1", "triggers": "digits-1", "ranks": "four-processes", "origin": "planted", "transformer": "transformer"}
 # The pages that execute steps again: what is clicked, and the text that then comes.
 CLICKS = {"origin": ("find its origin", "row 20"), "diff": ("find where they part", "They part")}
 PLANTED = """
@@ -110,6 +111,7 @@ def record_runs():
         tapedeck("diagnose", f"runs/{run}", status=None)
     tapedeck("train", "--from", "runs/digits-3@225", "--quiet", "--set", "train.optimizer.adam.learning_rate=0.1", "--set", "name=digits-3-faster")
     record_planted()
+    tapedeck("train", "examples/transformer/transformer.yaml", "--quiet", "--set", "record.0.every=1 step")
     environment = dict(os.environ, PYTHONPATH=os.path.join(BUILD, "python"), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT="29761", TAPEDECK_RUN="four")
     writers = [subprocess.Popen([sys.executable, "-W", "ignore", "-c", RANKS, "runs/four-processes"], env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)))
                for rank in range(4)]
@@ -128,7 +130,7 @@ def show(browser, page, run, query):
 
 def main():
     folder = Folder()
-    for part in ("demo", "data"):
+    for part in ("demo", "data", "transformer"):
         shutil.copytree(os.path.join(SOURCE, "examples", part), folder / f"examples/{part}")
     os.chdir(folder.path)
     record_runs()
@@ -136,7 +138,7 @@ def main():
     browser = Browser()
     try:
         browser.open(viewer.url)
-        browser.wait(f"return document.querySelectorAll('tbody tr').length === {len(RATES) + 3} && !document.body.innerText.includes('is being read')")
+        browser.wait(f"return document.querySelectorAll('tbody tr').length === {len(RATES) + 4} && !document.body.innerText.includes('is being read')")
         ids = {run["name"]: run["id"] for run in json.loads(viewer.get("/api/runs")[2])["runs"]}
         for name, (width, height, scheme) in SIZES.items():
             browser.size(width, height)

@@ -150,6 +150,7 @@ class Deck:
         self._laid_out: set[str] = set()  # names of arrays that were recorded
         self._by_epoch = False  # a track waits for the end of an epoch
         self._epochs_ended = 0
+        self._curvature: Any = None  # made when it is first asked for
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
@@ -503,6 +504,40 @@ class Deck:
     def _begin_epoch(self) -> None:
         self.epoch += 1
         self._native.note(_resume.ENDED, str(self.steps))
+
+    def curvature(self, loss: Callable[[], Any], *, parameters: Any = None, iterations: int = 100, tolerance: float = 1e-3) -> dict[str, float]:
+        """The curvature of a PyTorch model's loss, in the steps in which a track records it.
+
+        >>> deck = tapedeck.watch(model, optimizer=opt)
+        >>> deck.track("hessian.max_eigenvalue,hessian.update_curvature", every=100)
+        >>> for x, y in loader:
+        ...     opt.zero_grad(); F.cross_entropy(model(x), y).backward(); opt.step()
+        ...     deck.curvature(lambda: F.cross_entropy(model(x), y))
+        ...     deck.step()
+
+        ``hessian.max_eigenvalue`` is the largest eigenvalue of the loss's Hessian on this batch, by power iteration;
+        ``hessian.update_curvature`` the second derivative of the loss along the optimizer's last step, with the parameters
+        after it. In other steps the call does nothing, and returns an empty dict. The first call also makes the optimizer's
+        later steps known to the deck: there is no update before it.
+
+        Costs a forward pass with a graph of gradients, and a backward pass through it for each of up to `iterations`
+        products (twice as many where the eigenvalue of greatest magnitude is negative). `.grad`, random states and buffers
+        are afterwards what they were, and layers called by `loss` are not recorded.
+
+        Args:
+            loss: called once; returns the loss, with its graph. Anything random in it is drawn once.
+            parameters: with respect to which; by default all trainable ones of the watched models.
+            iterations: at most this many products; if they do not suffice, the note ``hessian`` says how close it came.
+            tolerance: the iteration ends when what is left is below this share of the eigenvalue, an upper bound of its error.
+
+        Returns:
+            What was recorded, by name.
+        """
+        if self._curvature is None:
+            from ._curvature import Curvature
+
+            self._curvature = Curvature(self)
+        return self._curvature.take(loss, parameters, iterations, tolerance)
 
     def capsule(self, reason: str = "asked for") -> str:
         """Writes the last steps that ``watch(…, capsule=N)`` keeps, for `replay`; their folder.

@@ -92,9 +92,11 @@ def case_pictures(program):
         for run in runs:
             found = json.loads(subprocess.run([program, "diagnose", run, "--json"], capture_output=True, text=True,
                                               check=False).stdout)["findings"]
-            block = finding_of(program, run, lambda block: block[0] in "✗?")
+            own = next((i for i, finding in enumerate(found) if finding["cause"] == os.path.basename(run)), 0)
+            blocks = iter(range(own + 1))
+            block = finding_of(program, run, lambda block: block[0] in "✗?" and next(blocks) == own)
             plot = next((line.strip() for line in block.splitlines() if re.match(r"    \S+ [▁-█ ]{8,} ", line)), "")
-            for finding in found[:1]:
+            for finding in found[own:own + 1]:
                 if finding["confidence"] != "maybe" or finding["cause"] == os.path.basename(run):
                     causes.setdefault(finding["cause"], block)
                 shown = finding["evidence"][len(finding["evidence"]) - len(finding["symptoms"]):]

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.environ["TD_SOURCE"], "tests", "view"))
 from browser import Browser  # noqa: E402
-from viewer import HELPER, Folder, Viewer, record, train_demo  # noqa: E402
+from viewer import HELPER, PROGRAM, SOURCE, Folder, Viewer, record, train_demo  # noqa: E402
 
 VERSION = "4.14.0"
 PAGES = ["layers", "layer", "network", "tensor", "triggers", "examples", "media", "compare", "findings", "recorder", "origin", "diff"]
@@ -32,6 +32,8 @@ class Axe(unittest.TestCase):
         for seed in (1, 2):
             train_demo(folder.path, "--set", f"seed={seed}", "--set", f"name=demo{seed}")
         record(folder / "odd", "odd")
+        subprocess.run([PROGRAM, "train", os.path.join(SOURCE, "examples", "transformer", "transformer.yaml"), "--out", folder.path,
+                        "--set", "train.epochs=1", "--quiet"], check=True, timeout=300)
         for rank in range(2):
             subprocess.run([HELPER, folder / "ranks", "rank"], check=True, timeout=60,
                            env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), TAPEDECK_RUN="one"))
@@ -40,14 +42,14 @@ class Axe(unittest.TestCase):
         browser = Browser(1440, 900)
         self.addCleanup(browser.close)
         browser.open(viewer.url)
-        browser.wait("return document.querySelectorAll('tbody tr').length >= 4 && !document.body.innerText.includes('is being read')")
+        browser.wait("return document.querySelectorAll('tbody tr').length >= 5 && !document.body.innerText.includes('is being read')")
         browser.devtools("Runtime.evaluate", expression=axe)
         ids = {run["name"]: run["id"] for run in json.loads(viewer.get("/api/runs")[2])["runs"]}
         found = []
         for scheme in ("light", "dark"):
             browser.scheme(scheme)
-            for page in ["runs", *PAGES, "ranks"]:
-                for run in {"runs": ("",), "ranks": ("ranks",), "origin": ("demo1",), "diff": ("demo1",)}.get(page, ("demo1", "odd")):
+            for page in ["runs", *PAGES, "ranks", "transformer"]:
+                for run in {"runs": ("",), "ranks": ("ranks",), "transformer": ("transformer",), "origin": ("demo1",), "diff": ("demo1",)}.get(page, ("demo1", "odd")):
                     query = f"?pick={ids['demo1']},{ids['demo2']}" if page == "runs" else ""
                     browser.run("location.hash = arguments[0]", f"#/{page}" + (f"/{ids[run]}" if run else "") + query)
                     browser.run("return new Promise((resolve) => setTimeout(resolve, 350))")

@@ -155,7 +155,7 @@ class LoopRules(unittest.TestCase):
 
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
-        on_request = {"bad_row", "precision_lost"}  # ../unit/diagnose/test_on_request.c
+        on_request = {"bad_row", "moment2_lost", "precision_lost", "rank_collapse"}  # ../unit/diagnose/test_on_request.c
         self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"slow_rank", "unscaled_targets"} | on_request)
 
     def test_plain_facts_raise_nothing(self):

@@ -157,6 +157,8 @@ struct td__operators;
  * and width. NULL: there is nothing, or memory is exhausted. */
 typedef struct td__layer_view {
     const char *word;
+    void (*announce)(
+        td_tape *tape); /* before a forward pass after which it is computed; NULL: nothing */
     td_tensor *(*compute)(const td__layer *layer, td_tape *tape);
 } td__layer_view;
 

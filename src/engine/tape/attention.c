@@ -138,7 +138,13 @@ static void attention_forward_part(void *context, int part, int64_t begin, int64
         }
         float *scores = kept_of(p, &q);
         scores = scores ? scores : own;
-        raw_scores(p, &q, keys, scores);
+        float *raw = scores;
+        if (a->entropies) {
+            raw = scores == own ? own + p->rooms.scores : own;
+            q.scores.entropies = a->entropies + q.head * a->t + q.first;
+            q.scores.raw = raw;
+        }
+        raw_scores(p, &q, keys, raw);
         td__kernels()->attention_softmax(&q.scores, stats_of(p, &q), scores);
         td__gemm_panels(
             &(td__gemm_arguments){.m = q.rows,

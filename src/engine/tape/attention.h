@@ -19,7 +19,8 @@ typedef struct td__attention {
     int32_t rank;                                         /* of the scores, (…, t, s) */
     int64_t dims[TD_MAX_RANK], mask_strides[TD_MAX_RANK]; /* 0 where the mask broadcasts */
     float *probabilities;                                 /* (heads, t, s), or NULL: not kept */
-    float *stats; /* (heads, t, 2): the largest score, 1 / sum of e^(score - largest) */
+    float *stats;     /* (heads, t, 2): the largest score, 1 / sum of e^(score - largest) */
+    float *entropies; /* (heads, t), in nats; NULL: the tape was not asked for them */
 } td__attention;
 
 /* What the passes read and write; mask may be NULL. */

@@ -63,6 +63,8 @@ typedef struct td__scores {
     bool causal;             /* row r sees columns <= r */
     const float *mask;       /* of row 0; may be NULL */
     int64_t mask_strides[2]; /* 0 where it broadcasts */
+    float *entropies;        /* of the rows' softmax, in nats; NULL: not wanted */
+    float *raw;              /* where they are: the scores; probabilities go elsewhere */
 } td__scores;
 
 typedef enum td__binary {
@@ -317,8 +319,8 @@ typedef struct td__kernels {
                              const float *mean, const float *scale, const float *slope,
                              const float *offset, bool add, float *dx);
 
-    /* Attention, in place over scores x: x = softmax(scale x + mask), and what of each row does it again
-     * goes to stats: (rows, 2). */
+    /* Attention, in place over scores x (from raw to x where entropies are wanted): x = softmax(scale x + mask),
+     * and what of each row does it again goes to stats: (rows, 2). */
     void (*attention_softmax)(const td__scores *scores, float *stats, float *x);
     /* The same from the stats, to the same bits. */
     void (*attention_again)(const td__scores *scores, const float *stats, float *x);

@@ -105,6 +105,7 @@ void td_tape_reset(td_tape *tape) {
     tape->error.status = TD_OK;
     tape->error.text[0] = 0;
     tape->label = NULL;
+    tape->keeps_entropy = false;
     tape->step++;
     tape->random_count = 0;
 }

@@ -76,6 +76,7 @@ struct td_tape {
     /* While a model runs of which only the outputs are asked for: memory goes round. */
     bool together;
     bool training;
+    bool keeps_entropy; /* attention keeps the entropy of its rows, which views read */
 };
 
 /* The tape's present memory does not grow beyond this: what needs more fails with TD_MEMORY. */

@@ -271,6 +271,16 @@ static inline bool td__tracks_any(const td__tracks tracks) {
 static inline bool td__tracks_has(const td__tracks tracks, int32_t track) {
     return (tracks[track / 64] >> (track % 64)) & 1;
 }
+/* The first track of the set from that one on; -1: there is none. */
+static inline int32_t td__tracks_next(const td__tracks tracks, int32_t from) {
+    for (int32_t w = from / 64; w < TD__TRACK_WORDS; w++, from = 64 * w) {
+        uint64_t rest = tracks[w] >> (from % 64);
+        if (rest) {
+            return from + __builtin_ctzll(rest);
+        }
+    }
+    return -1;
+}
 static inline void td__tracks_add(td__tracks tracks, const td__tracks more) {
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         tracks[w] |= more[w];

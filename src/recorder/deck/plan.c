@@ -84,9 +84,9 @@ static void spend_less(td__plan *p, int32_t level) {
 }
 
 void td__plan_draw_up(const td_deck *deck, td__plan *p) {
-    for (int32_t i = 0; i < deck->track_count; i++) {
-        bool in = td__tracks_has(p->tracks, i);
-        td__tracks_put(p->sure, i, in && !td__track_undecided(deck->tracks[i]));
+    memset(p->sure, 0, sizeof p->sure);
+    for (int32_t i = td__tracks_next(p->tracks, 0); i >= 0; i = td__tracks_next(p->tracks, i + 1)) {
+        td__tracks_put(p->sure, i, !td__track_undecided(deck->tracks[i]));
     }
     p->serial = deck->serial;
     p->epoch = deck->epoch;

@@ -12,8 +12,13 @@
 
 #include <string.h>
 
+/* Few bits are set, mostly none: without a call into the compiler's library. */
 static int count_bits(uint32_t bits) {
-    return __builtin_popcount(bits);
+    int count = 0;
+    for (; bits; bits &= bits - 1) {
+        count++;
+    }
+    return count;
 }
 
 /* ---- Room ----------------------------------------------------------------------------------- */
@@ -176,10 +181,7 @@ int64_t td__forms_of(const td_deck *deck, uint32_t kind, bool single, const td__
                      td__forms forms) {
     int64_t count = 0;
     memset(forms, 0, sizeof(td__forms));
-    for (int32_t i = 0; i < deck->track_count; i++) {
-        if (!td__tracks_has(tracks, i)) {
-            continue;
-        }
+    for (int32_t i = td__tracks_next(tracks, 0); i >= 0; i = td__tracks_next(tracks, i + 1)) {
         const td__track *track = deck->tracks[i];
         bool value = kind != TD_TENSOR || (single && track->form == TD_FORM_DEFAULT);
         const uint16_t *from = value ? track->value_forms : track->forms;

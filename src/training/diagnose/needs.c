@@ -33,10 +33,11 @@ static bool has_statistics(td__case *c, td_signal_kind kind) {
     return false;
 }
 
-static bool has_attention(td__case *c, const char *word) {
+/* Whether one of the derived signals with that word has this statistic; NULL: numbers. */
+static bool has_derived(td__case *c, const char *word, const char *statistic) {
     const td_run_signal *signal;
     for (size_t at = 0; (signal = td__next_derived(c->history, word, &at));) {
-        if (td__series_of(c->history, signal->name, "mean")->count) {
+        if (td__series_of(c->history, signal->name, statistic)->count) {
             return true;
         }
     }
@@ -49,8 +50,10 @@ static bool has_rows(td__case *c) {
 }
 
 static uint32_t on_request(td__case *c) {
-    uint32_t available = has_attention(c, "entropy") ? TD__NEEDS_ENTROPY : 0;
-    available |= has_attention(c, "max_logit") ? TD__NEEDS_LOGITS : 0;
+    uint32_t available = has_derived(c, "entropy", "mean") ? TD__NEEDS_ENTROPY : 0;
+    available |= has_derived(c, "max_logit", "mean") ? TD__NEEDS_LOGITS : 0;
+    available |= has_derived(c, "effective_rank", NULL) ? TD__NEEDS_RANKS : 0;
+    available |= has_derived(c, "moment2", "max") ? TD__NEEDS_MOMENTS : 0;
     available |= td__precision_recorded(c) ? TD__NEEDS_PRECISION : 0;
     return available | (has_rows(c) ? TD__NEEDS_ROWS : 0);
 }

@@ -76,8 +76,10 @@ enum td__need {
     TD__NEEDS_LOGITS = 1 << 11,    /* … of ATTENTION.max_logit */
     TD__NEEDS_PRECISION = 1 << 12, /* PARAMETER.gradient.float16_underflow and its like */
     TD__NEEDS_ROWS = 1 << 13,      /* loss.rows, example by example */
-    TD__NEEDS_ON_REQUEST =
-        TD__NEEDS_ENTROPY | TD__NEEDS_LOGITS | TD__NEEDS_PRECISION | TD__NEEDS_ROWS,
+    TD__NEEDS_RANKS = 1 << 14,     /* LAYER.output.effective_rank */
+    TD__NEEDS_MOMENTS = 1 << 15,   /* statistics of PARAMETER.moment2 */
+    TD__NEEDS_ON_REQUEST = TD__NEEDS_ENTROPY | TD__NEEDS_LOGITS | TD__NEEDS_PRECISION |
+                           TD__NEEDS_ROWS | TD__NEEDS_RANKS | TD__NEEDS_MOMENTS,
 };
 
 typedef struct td__rule td__rule;

@@ -79,6 +79,8 @@
     X(division_by_zero)                                                                            \
     X(overflow)                                                                                    \
     X(precision_lost)                                                                              \
+    X(moment2_lost)                                                                                \
+    X(rank_collapse)                                                                               \
     X(noisy_inputs)                                                                                \
     X(class_imbalance)                                                                             \
     X(too_little_data)                                                                             \

@@ -323,6 +323,19 @@ static td_status record_rows(td__pass *pass, td_error *error) {
     return status;
 }
 
+/* Some of what is asked about layers is cheapest while they run. */
+static void announce_views(td__pass *pass) {
+    const td__pass_signals *signals = pass->signals;
+    for (size_t i = signals->of_layers; i < signals->of_layers_end; i++) {
+        const td__signal_entry *entry = &signals->entries[i];
+        const td_layer_info *layer = td_model_layer(pass->model, entry->index);
+        const td__layer_view *view = &td__layer_kind_of(layer->kind)->views[entry->which];
+        if (view->announce && td__pass_signals_want(signals, entry)) {
+            view->announce(pass->tape);
+        }
+    }
+}
+
 td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error) {
     td__pass_signals *signals = pass->signals;
     pass->batch = batch;
@@ -335,6 +348,7 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     }
     if (signals) {
         record_batch(signals, batch);
+        announce_views(pass);
         td_model_watch(pass->model, record_layer, pass);
     }
     pass->prediction = td_model_forward(pass->model, pass->tape, pass->input);

@@ -16,7 +16,8 @@ typedef enum td__derived_of {
     TD__OF_NOTHING,
     TD__OF_LOSS,
     TD__OF_LAYER,
-    TD__OF_PARAMETER
+    TD__OF_PARAMETER,
+    TD__OF_MODEL
 } td__derived_of;
 
 typedef struct td__signal_entry {

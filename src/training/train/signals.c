@@ -111,6 +111,7 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
     trainer->signals.of_parameters = trainer->signals.count;
     good = good && td__optimizer_signals_list(trainer);
     trainer->signals.of_parameters_end = trainer->signals.count;
+    good = good && td__curvature_signals_list(trainer);
     return good ? add_layer_losses(trainer, error)
                 : td_error_set(error, TD_MEMORY, "out of memory");
 }

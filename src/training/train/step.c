@@ -139,6 +139,7 @@ static td_status learn(td_trainer *trainer, td_error *error) {
     trainer->shards.torn = true;
     if (!status) {
         td__optimizer_signals_record(trainer, true);
+        td__curvature_begin(trainer);
         status = td_optimizer_step(learner->optimizer, learner->gradients, error);
     }
     if (status) {
@@ -222,5 +223,8 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
         status = observe(trainer, finite, error);
     }
     td__pass_end(pass);
+    if (!status) {
+        td__curvature_record(trainer, batch);
+    }
     return status;
 }

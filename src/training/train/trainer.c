@@ -255,6 +255,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->parent);
     td__flight_log_release(&trainer->past);
     td__verify_destroy(trainer->verify);
+    td__curvature_release(&trainer->curvature);
     td__shards_release(&trainer->shards);
     td__free(trainer);
 }

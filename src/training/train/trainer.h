@@ -114,6 +114,14 @@ typedef struct td__remembered {
     size_t state_size, files_size;
 } td__remembered;
 
+/* Of hessian.* (curvature.c). */
+typedef struct td__curvature {
+    size_t entry;  /* of the signals: the first */
+    float *before; /* the weights before the step's update … */
+    bool has_before;
+    bool noted; /* that it is not exact */
+} td__curvature;
+
 /* The run's folder, while it is written. */
 typedef struct td__recording {
     td_deck *deck;
@@ -157,6 +165,7 @@ struct td_trainer {
 
     td__pass_signals signals;
     td__values values;
+    td__curvature curvature;
     td__layer_target *layer_targets;
     size_t layer_target_count;
     td_plan_entry *plan;
@@ -239,6 +248,13 @@ bool td__optimizer_signals_list(td_trainer *trainer);
 bool td__optimizer_signal_needs_update(const td__signal_entry *entry);
 /* Records what is wanted: before the optimizer's step, when its gradients are there, and after it. */
 void td__optimizer_signals_record(td_trainer *trainer, bool before);
+
+/* curvature.c */
+bool td__curvature_signals_list(td_trainer *trainer);
+/* Before the update of a step, and when its pass is over: records what is wanted of the loss's curvature. */
+void td__curvature_begin(td_trainer *trainer);
+void td__curvature_record(td_trainer *trainer, const td_batch *batch);
+void td__curvature_release(td__curvature *curvature);
 
 /* plan.c */
 TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);

@@ -1,5 +1,5 @@
 /* Rules that read signals which a track has to ask for: attention's entropy and scores, shares of gradients that a format loses, the
- * loss of each row. Each with a case and a healthy one near it, made up record by record. */
+ * loss of each row, ranks of representations, second moments. Each with a case and a healthy one near it, made up record by record. */
 #include "folder.h"
 
 #include "diagnose/diagnosis.h"
@@ -217,6 +217,124 @@ static void a_row_that_dominates_its_batch_again_and_again_is_named(void **state
     td_diagnosis_destroy(diagnosis);
 }
 
+/* A layer whose rank goes from one value to another, and a loss that does. */
+static td_diagnosis *ranks(const char *name, double from, double to, double loss) {
+    made m = {0};
+    begin(&m, name);
+    for (int step = 1; step <= RECORDS; step++) {
+        double share = fmin(1, step / 20.0);
+        put(&m,
+            (td_record){
+                .signal = "loss", .form = TD_SCALAR, .value = 2 + share * (loss - 2), .step = step},
+            TD_SIGNAL_METRIC, "");
+        put(&m,
+            (td_record){.signal = "block.output.effective_rank",
+                        .signal_index = 1,
+                        .form = TD_SCALAR,
+                        .value = from + share * (to - from),
+                        .step = step},
+            TD_SIGNAL_DERIVED, "block");
+    }
+    return end(&m, NULL, "rank_collapse");
+}
+
+static void representations_that_become_alike_are_remarked(void **state) {
+    (void)state;
+    const struct {
+        const char *name;
+        double from, to, loss;
+        bool found;
+    } cases[] = {
+        {"alike", 12, 1.1, 2.1, true},
+        {"two-classes", 12, 1.1, 0.1, false}, /* one direction tells them apart */
+        {"narrow", 2, 1, 2, false},           /* a layer of two units */
+        {"fewer", 12, 3, 2, false},
+        {"from-the-start", 1.2, 1.1, 2, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        td_diagnosis *diagnosis = ranks(cases[i].name, cases[i].from, cases[i].to, cases[i].loss);
+        const td_diagnosis_finding *found = finding(diagnosis, "rank_collapse");
+        assert_int_equal(found != NULL, cases[i].found);
+        assert_true(!found || (found->confidence == TD_MAYBE && found->since_step == 17 &&
+                               !strcmp(found->layer, "block")));
+        assert_int_equal(td_diagnosis_rule_count(diagnosis), 1);
+        td_diagnosis_destroy(diagnosis);
+    }
+}
+
+/* A parameter's statistics in a record: `zeros` of 8. */
+static void put_parameter(made *m, int32_t index, const char *signal, td_signal_kind kind, int step,
+                          double max, int zeros) {
+    td_stats stats = {.count = 8, .max = max, .norm = max, .zeros = zeros};
+    put(m,
+        (td_record){.signal = signal,
+                    .signal_index = index,
+                    .form = TD_STATS,
+                    .stats = &stats,
+                    .step = step},
+        kind, "hidden");
+}
+
+typedef struct moments {
+    const char *name;
+    double from,
+        to; /* the largest of the second moment of hidden.kernel, falling evenly in its logarithm */
+    int zeros;       /* of its values */
+    double others;   /* those of two others */
+    double gradient; /* of hidden.kernel; 0: none */
+    bool still;      /* the second moment has one value once it has fallen */
+    bool found;
+    td_confidence confidence;
+    const char *words;
+} moments;
+
+static td_diagnosis *second_moments(const moments *z) {
+    made m = {0};
+    begin(&m, z->name);
+    for (int step = 1; step <= RECORDS; step++) {
+        double share = fmin(1, step / 20.0);
+        double own = z->from * pow(z->to / z->from, share);
+        own *= z->still ? 1 : 1 + 0.1 * (step % 5);
+        put_loss(&m, step);
+        put_parameter(&m, 1, "hidden.kernel.moment2", TD_SIGNAL_DERIVED, step, own, z->zeros);
+        put_parameter(&m, 2, "hidden.kernel.gradient", TD_SIGNAL_GRADIENT, step,
+                      z->gradient * (1 + step % 3), z->gradient == 0 ? 8 : 0);
+        for (int i = 0; i < 2; i++) {
+            put_parameter(&m, 3 + i, i ? "out.bias.moment2" : "out.kernel.moment2",
+                          TD_SIGNAL_DERIVED, step, z->others * (1 + 0.1 * (step % 5)), 0);
+        }
+    }
+    return end(&m, NULL, "moment2_lost");
+}
+
+static void second_moments_that_are_zero_or_stale_are_remarked(void **state) {
+    (void)state;
+    const moments cases[] = {
+        {"decayed", 1e-4, 1e-18, 0, 1e-5, 0, false, true, TD_MAYBE, "falls from"},
+        {"all-decayed", 1e-4, 1e-18, 0, 1e-18, 0, false, false, 0,
+         NULL}, /* a training that has ended */
+        {"never-any", 1e-17, 1e-18, 0, 1e-5, 0, false, false, 0,
+         NULL}, /* the bias of attention's keys */
+        {"small", 1e-4, 1e-9, 0, 1e-5, 1e-4, false, false, 0, NULL},
+        {"underflow", 1e-7, 1e-7 / 3, 6, 1e-5, 1e-3, false, true, TD_LIKELY, "75 %"},
+        {"sparse", 1e-7, 1e-7 / 3, 6, 1e-5, 0, false, false, 0,
+         NULL}, /* rows that no example has */
+        {"stale", 1e-4, 1e-5, 0, 1e-5, 1e-3, true, true, TD_LIKELY, "since step 20"},
+        {"frozen", 1e-4, 1e-5, 0, 1e-5, 0, true, false, 0, NULL}, /* no gradient, no step */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        moments z = cases[i];
+        td_diagnosis *diagnosis = second_moments(&z);
+        const td_diagnosis_finding *found = finding(diagnosis, "moment2_lost");
+        if ((found != NULL) != z.found) {
+            fail_msg("%s: %s", z.name, found ? found->evidence[0].text : "nothing");
+        }
+        assert_true(!found || (found->confidence == z.confidence &&
+                               strstr(found->evidence[0].text, z.words)));
+        td_diagnosis_destroy(diagnosis);
+    }
+}
+
 static void what_no_track_asked_for_is_no_check(void **state) {
     (void)state;
     made m = {0};
@@ -224,7 +342,8 @@ static void what_no_track_asked_for_is_no_check(void **state) {
     for (int step = 1; step <= RECORDS; step++) {
         put_loss(&m, step);
     }
-    td_diagnosis *diagnosis = end(&m, NULL, "bad_row,precision_lost,attention_*,divergence");
+    td_diagnosis *diagnosis =
+        end(&m, NULL, "bad_row,moment2_lost,rank_collapse,precision_lost,attention_*,divergence");
     assert_int_equal(td_diagnosis_rule_count(diagnosis), 1);
     assert_int_equal(td_diagnosis_skipped_count(diagnosis), 0);
     td_diagnosis_destroy(diagnosis);
@@ -236,6 +355,8 @@ int main(void) {
         cmocka_unit_test(sharp_attention_of_a_network_that_learns_is_healthy),
         cmocka_unit_test(gradients_that_a_format_loses_are_remarked),
         cmocka_unit_test(a_row_that_dominates_its_batch_again_and_again_is_named),
+        cmocka_unit_test(representations_that_become_alike_are_remarked),
+        cmocka_unit_test(second_moments_that_are_zero_or_stale_are_remarked),
         cmocka_unit_test(what_no_track_asked_for_is_no_check),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -2,6 +2,7 @@
  * softmax: values, gradients, bits, memory. */
 #include "test.h"
 
+#include "tape/attention.h"
 #include "tape/tape.h"
 #include "tapedeck/ops.h"
 
@@ -108,6 +109,74 @@ static void blocks_agree_with_products_and_softmax(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         check(&all[i]);
     }
+}
+
+/* The entropy of a row of weights, in double precision. */
+static double entropy_of(const sizes *z, const inputs *in, int64_t row) {
+    const float *q = (const float *)td_tensor_data(in->q) + row * z->d;
+    const float *k = (const float *)td_tensor_data(in->k) + row / z->t * z->s * z->d;
+    const float *mask = td_tensor_data(in->mask);
+    int64_t seen = z->causal && row % z->t + 1 < z->s ? row % z->t + 1 : z->s;
+    double sum = 0, weighted = 0;
+    for (int64_t i = 0; i < seen; i++) {
+        double score = 0;
+        for (int64_t j = 0; j < z->d; j++) {
+            score += (double)q[j] * (double)k[i * z->d + j];
+        }
+        score = score / sqrt((double)z->d) + (z->masked ? (double)mask[i] : 0);
+        sum += exp(score);
+        weighted += exp(score) * score;
+    }
+    return log(sum) - weighted / sum;
+}
+
+/* Rows of every length from one to several vectors, and of several blocks. */
+static void entropies_are_right_and_change_no_bit(void **state) {
+    (void)state;
+    td_threads_set(2);
+    const sizes long_ones[] = {{2, 170, 600, 5, 7, false, true},
+                               {1, 2100, 2050, 4, 3, true, false}};
+    for (int64_t n = 1; n <= 70; n++) {
+        sizes z = {3, 5, n, 4, 3, n % 3 == 0, n % 2 == 0};
+        z = n > 68 ? long_ones[n - 69] : z;
+        inputs in = make_inputs(&z);
+        td_tape *with = td_tape_create(NULL, NULL), *without = td_tape_create(NULL, NULL);
+        with->keeps_entropy = true;
+        td_tensor *y = attention(with, &z, &in), *bare = attention(without, &z, &in);
+        assert_memory_equal(td_tensor_data(y), td_tensor_data(bare),
+                            (size_t)td_tensor_count(y) * sizeof(float));
+        const td__attention *a = with->nodes[0].saved, *b = without->nodes[0].saved;
+        assert_null(b->entropies);
+        for (int64_t row = 0; row < z.heads * z.t; row++) {
+            assert_close(a->entropies[row], entropy_of(&z, &in, row), 1e-5, 1e-6);
+        }
+        free_inputs(&in);
+        td_tape_destroy(with);
+        td_tape_destroy(without);
+    }
+}
+
+static void masked_and_undefined_rows_have_an_entropy_of_their_own(void **state) {
+    (void)state;
+    sizes z = {1, 1, 20, 2, 2, false, true};
+    inputs in = make_inputs(&z);
+    float *mask = td_tensor_data(in.mask);
+    for (int64_t i = 0; i < z.s; i++) {
+        mask[i] = i == 7 ? 0 : -INFINITY;
+    }
+    td_tape *tape = td_tape_create(NULL, NULL);
+    tape->keeps_entropy = true;
+    assert_non_null(attention(tape, &z, &in));
+    mask[7] = -INFINITY;
+    assert_non_null(attention(tape, &z, &in));
+    mask[7] = NAN;
+    assert_non_null(attention(tape, &z, &in));
+    const td__attention *one = tape->nodes[0].saved, *none = tape->nodes[1].saved,
+                        *undefined = tape->nodes[2].saved;
+    assert_true(one->entropies[0] == 0 && none->entropies[0] == 0);
+    assert_true(isnan(undefined->entropies[0]));
+    free_inputs(&in);
+    td_tape_destroy(tape);
 }
 
 static void one_tensor_may_be_queries_keys_and_values(void **state) {
@@ -251,6 +320,8 @@ static void sizes_beyond_all_memory_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_agree_with_products_and_softmax),
+        cmocka_unit_test(entropies_are_right_and_change_no_bit),
+        cmocka_unit_test(masked_and_undefined_rows_have_an_entropy_of_their_own),
         cmocka_unit_test(one_tensor_may_be_queries_keys_and_values),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(memory_grows_with_the_length_not_its_square),

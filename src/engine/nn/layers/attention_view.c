@@ -1,9 +1,10 @@
 /* What attention layers can be asked about after a forward pass: how spread out the weights of each head are
  * (entropy), how large its scores grow (max_logit), and the weights themselves (map).
  *
- * The weights of short sequences are kept for the way back. Those of long ones are computed again, one row at a
- * time, from queries and keys. Where weights are dropped or masked, the layer computes with tensors of its own,
- * and these are read.
+ * The fused operation keeps the largest score of each row, and its entropy if that is announced before the forward
+ * pass. It keeps the weights of short sequences for the way back; those of long ones are computed again, one row at
+ * a time, from queries and keys. Where weights are dropped or masked, the layer computes with tensors of its own, and
+ * these are read.
  */
 #include "nn/layers/attention_view.h"
 
@@ -91,19 +92,6 @@ static const float *weights_of(const source *from, int64_t head, int64_t row, fl
     return room;
 }
 
-static float largest_of(const source *from, int64_t head, int64_t row) {
-    int64_t at = head * from->t + row;
-    if (from->fused) {
-        return from->fused->stats[2 * at];
-    }
-    const float *scores = from->scores + at * from->s;
-    float largest = -INFINITY;
-    for (int64_t i = 0; i < from->s; i++) {
-        largest = scores[i] > largest || isnan(scores[i]) ? scores[i] : largest;
-    }
-    return largest;
-}
-
 /* ---- All heads ------------------------------------------------------------------------------- */
 
 typedef struct work {
@@ -113,23 +101,43 @@ typedef struct work {
     float *rooms; /* (threads, s) */
 } work;
 
-/* The mean entropy of a head's rows, or its largest score. A query that does not count, all of whose scores are
- * masked, is left out. */
-static float head_number(const work *w, int64_t head, float *room) {
+/* The mean entropy of a head's rows, or its largest score, from what the fused operation kept. */
+static float fused_number(const work *w, int64_t head) {
+    const td__attention *a = w->from->fused;
+    double entropies = 0;
+    float largest = -INFINITY;
+    for (int64_t row = head * a->t; row < (head + 1) * a->t; row++) {
+        float most = a->stats[2 * row];
+        largest = most > largest || isnan(most) ? most : largest;
+        entropies += w->kind == VIEW_ENTROPY ? (double)a->entropies[row] : 0;
+    }
+    return w->kind == VIEW_MAX_LOGIT ? largest : (float)(entropies / (double)a->t);
+}
+
+static float largest_of(int64_t n, const float *scores) {
+    float largest = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        largest = scores[i] > largest || isnan(scores[i]) ? scores[i] : largest;
+    }
+    return largest;
+}
+
+/* The same of separate operations. A query that does not count, all of whose scores are masked, is left out. */
+static float separate_number(const work *w, int64_t head) {
     const source *from = w->from;
     double entropies = 0;
     float largest = -INFINITY;
     int64_t rows = 0;
     for (int64_t row = 0; row < from->t; row++) {
-        float most = largest_of(from, head, row);
-        if (!from->fused && most <= masked) {
+        int64_t at = (head * from->t + row) * from->s;
+        float most = largest_of(from->s, from->scores + at);
+        if (most <= masked) {
             continue;
         }
         rows++;
         largest = most > largest || isnan(most) ? most : largest;
         if (w->kind == VIEW_ENTROPY) {
-            const float *weights = weights_of(from, head, row, room);
-            entropies += (double)td__kernels()->entropy(visible(from, row), weights);
+            entropies += (double)td__kernels()->entropy(from->s, from->weights + at);
         }
     }
     if (w->kind == VIEW_MAX_LOGIT) {
@@ -144,7 +152,7 @@ static void heads_part(void *context, int part, int64_t begin, int64_t end) {
     float *room = w->rooms + part * from->s;
     for (int64_t head = begin; head < end; head++) {
         if (w->kind != VIEW_MAP) {
-            w->to[head] = head_number(w, head, room);
+            w->to[head] = from->fused ? fused_number(w, head) : separate_number(w, head);
             continue;
         }
         float *to = w->to + head * from->t * from->s;
@@ -179,6 +187,10 @@ static td_tensor *entropy(const td__layer *layer, td_tape *tape) {
     return compute(layer, tape, VIEW_ENTROPY);
 }
 
+static void announce_entropy(td_tape *tape) {
+    tape->keeps_entropy = true;
+}
+
 static td_tensor *max_logit(const td__layer *layer, td_tape *tape) {
     return compute(layer, tape, VIEW_MAX_LOGIT);
 }
@@ -188,4 +200,4 @@ static td_tensor *map(const td__layer *layer, td_tape *tape) {
 }
 
 const td__layer_view td__attention_views[TD__ATTENTION_VIEWS] = {
-    {"entropy", entropy}, {"max_logit", max_logit}, {"map", map}};
+    {"entropy", announce_entropy, entropy}, {"max_logit", NULL, max_logit}, {"map", NULL, map}};

@@ -45,7 +45,42 @@ TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float
     return whole;
 }
 
+/* The entropy of a row is ln S + sum p (max - x), S the sum of e^(x - max): no term is negative. This is the sum. */
+TD__INLINE float sum_below(int64_t n, const float *x, const float *p, float max) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        float below = p[i] == 0.0f ? 0.0f : max - x[i]; /* 0 times inf where a score is masked */
+        sum += p[i] * below;
+    }
+    return sum;
+}
+
+/* The same softmax, from scores that stay: their entropies are taken of them afterwards. */
+static void softmax_with_entropies(const td__scores *s, float *stats, float *p) {
+    float *x = s->raw;
+    for (int64_t r = 0; r < s->rows; r++, x += s->row, p += s->row) {
+        float max;
+        int64_t n = finish_scores(s, r, x, &max);
+        stats[2 * r + 1] = td__softmax_row(n, x, max, p);
+        stats[2 * r] = max;
+        s->entropies[r] = sum_below(n, x, p, max);
+        for (int64_t i = n; i < s->n; i++) {
+            p[i] = 0.0f;
+        }
+    }
+#pragma omp simd
+    for (int64_t r = 0; r < s->rows; r++) {
+        float share = stats[2 * r + 1];
+        s->entropies[r] -= td__logf(share == 0.0f ? 1.0f : share);
+    }
+}
+
 static void attention_softmax(const td__scores *s, float *stats, float *x) {
+    if (s->entropies) {
+        softmax_with_entropies(s, stats, x);
+        return;
+    }
     for (int64_t r = 0; r < s->rows; r++, x += s->row, stats += 2) {
         float max;
         int64_t n = finish_scores(s, r, x, &max);

@@ -6,6 +6,7 @@
 #include "tape/attention.h"
 #include "base/options.h"
 #include "tape/kernels.h"
+#include "tape/tape.h"
 
 #include <math.h>
 #include <string.h>
@@ -177,7 +178,11 @@ static td_tensor *attend(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v
     bool keep = td__is_recording(tape) && td__attention_keeps(saved);
     saved->stats = td__scratch(tape, (size_t)(rows * 2) * sizeof(float));
     saved->probabilities = keep ? td__scratch(tape, (size_t)scores * sizeof(float)) : NULL;
-    if (!saved->stats || (keep && !saved->probabilities)) {
+    if (tape->keeps_entropy) {
+        saved->entropies = td__scratch(tape, (size_t)rows * sizeof(float));
+    }
+    if (!saved->stats || (keep && !saved->probabilities) ||
+        (tape->keeps_entropy && !saved->entropies)) {
         return NULL;
     }
     td__attention_work work = {.attention = saved,
