@@ -37,7 +37,7 @@ class Columns(Case):
         text = self.read("reviews.yaml")
         for line in ("  text: [review]", "  dates: [written]", "  groups: author", "  inputs: {words1: review, numbers: [written]}"):
             self.assertIn(line + "\n", text)
-        self.assertGreater(self.last(self.trained("reviews"), "val_accuracy"), 0.9)
+        self.assertGreater(self.last(self.trained("reviews"), "val_accuracy"), 0.8)
         self.run_program("predict", "runs/reviews", "new.csv", "--to", "p.csv")
 
     def test_text_alone(self):
@@ -47,7 +47,7 @@ class Columns(Case):
         self.guessed("only.csv")
         self.assertNotIn("inputs:", self.read("only.yaml"))
         self.assertNotIn("standardize", self.read("only.yaml"))
-        self.assertGreater(self.last(self.trained("only"), "val_accuracy"), 0.9)
+        self.assertGreater(self.last(self.trained("only"), "val_accuracy"), 0.8)
 
     def test_two_texts_and_categories(self):
         words = "red green blue good bad cold warm old new big".split()
