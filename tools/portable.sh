@@ -86,7 +86,7 @@ fetch_sources() {
         mirrors | awk '$2 !~ /-/ { print $1, "sid"; exit }'
     } | sed "s,^,deb-src [signed-by=$keyring] ,; s,\$, main," >"$1/sources.list"
     own_apt "$1" amd64 update >"$1/log" 2>&1 || { cat "$1/log" && return 1; }
-    for library in zlib libpng1.6 libyaml jansson libjpeg-turbo libmicrohttpd sqlite3; do
+    for library in zlib libpng1.6 libyaml jansson libjpeg-turbo libmicrohttpd libwebp tiff sqlite3; do
         fetch_newest "$1" "$library" || { cat "$1/log" && return 1; }
     done
 }
@@ -184,6 +184,11 @@ build_libraries() {
         with_cmake "$1" "$2" "$3"/libjpeg-turbo-* -DENABLE_SHARED=OFF -DREQUIRE_SIMD=ON &&
         with_configure "$1" "$2" "$3"/libmicrohttpd-* install --disable-https --disable-doc --disable-examples \
             --disable-tools --disable-curl &&
+        with_cmake "$1" "$2" "$3"/libwebp-* -DWEBP_BUILD_ANIM_UTILS=OFF -DWEBP_BUILD_CWEBP=OFF -DWEBP_BUILD_DWEBP=OFF \
+            -DWEBP_BUILD_GIF2WEBP=OFF -DWEBP_BUILD_IMG2WEBP=OFF -DWEBP_BUILD_VWEBP=OFF -DWEBP_BUILD_WEBPINFO=OFF \
+            -DWEBP_BUILD_WEBPMUX=OFF -DWEBP_BUILD_EXTRAS=OFF -DWEBP_BUILD_LIBWEBPMUX=OFF &&
+        with_cmake "$1" "$2" "$3"/tiff-* -Dtiff-tools=OFF -Dtiff-tests=OFF -Dtiff-contrib=OFF -Dtiff-docs=OFF -Dcxx=OFF \
+            -Djbig=OFF -Dlerc=OFF -Dlzma=OFF -Dzstd=OFF -Dwebp=OFF -Dlibdeflate=OFF &&
         build_sqlite "$1" "$2" "$3"/sqlite3-*
 }
 

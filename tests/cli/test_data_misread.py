@@ -83,7 +83,8 @@ class Misread(Case):
         self.write("d.csv", "a,y\n1,0\n2,1\n")
         with zipfile.ZipFile(self.path("d.zip"), "w") as archive:
             archive.write(self.path("d.csv"), "d.csv")
-        self.assertIn("d.zip: a zip archive without arrays (.npy) in it; unpack a zipped CSV file first",
+            archive.write(self.path("d.csv"), "e.csv")
+        self.assertIn("d.zip: a zip archive of several files, or of none; it has: d.csv, e.csv: name one",
                       self.on("train: d.zip, label: y"))
 
 

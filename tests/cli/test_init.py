@@ -48,13 +48,14 @@ class Init(Case):
         text = self.text("people.yaml")
         for sentence in ("label 'buys' (the last column): 2 classes", "ignored 'id': it numbers or names the rows",
                          "ignored 'name': it is text with too many different values to be categories",
-                         "ignored 'joined': it holds dates", "ignored 'country': it has one value in all rows",
+                         "'joined' holds dates: year, month, weekday, … become inputs", "ignored 'country': it has one value in all rows",
                          "'town' is a category: an input for each of its 3 texts",
                          "missing values become the mean of their column"):
             self.assertIn(sentence, said)
             self.assertIn(sentence, text)
         self.assertIn("categories: [town]\n", text)
-        self.assertIn("ignore: [id, name, joined, country]\n", text)
+        self.assertIn("dates: [joined]\n", text)
+        self.assertIn("ignore: [id, name, country]\n", text)
         self.assertIn("missing: mean\n", text)
         self.trains("people.yaml", "val_accuracy", 0.9)
 

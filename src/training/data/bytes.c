@@ -10,13 +10,19 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "zip/zip.h"
+
 struct td__input {
     char *path;
     gzFile file;           /* NULL over memory */
     int descriptor;        /* file's */
     const uint8_t *memory; /* what is left of it */
     size_t left;
-    int64_t total; /* read so far */
+    size_t size;            /* all of memory */
+    char *archive;          /* of a member of one: its path; descriptor is open on it */
+    td__zip_member content; /* … unpacked, which memory points into */
+    td__bytes packed;       /* the archive */
+    int64_t total;          /* read so far */
     struct stat stat;
     td__input *next; /* of several files */
     td__input *at;   /* of the first one: which is being read; NULL: the first */
@@ -109,22 +115,132 @@ td_status td__input_memory(td__input **input, const char *path, const void *data
         td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
         return TD_MEMORY;
     }
-    *opened = (td__input){.path = copy, .memory = data, .left = size};
+    *opened = (td__input){.path = copy, .memory = data, .left = size, .size = size};
     *input = opened;
     return TD_OK;
 }
 
+size_t td__archive_length(const char *path) {
+    const char *found = strstr(path, ".zip/");
+    struct stat about;
+    if (!found || stat(path, &about) == 0) {
+        return 0;
+    }
+    return (size_t)(found - path) + strlen(".zip");
+}
+
+/* A folder, or what macOS puts beside a file. */
+static bool is_beside(const td__zip_entry *entry) {
+    return !entry->name_size || entry->name[entry->name_size - 1] == '/' ||
+           (entry->name_size > 9 && memcmp(entry->name, "__MACOSX/", 9) == 0);
+}
+
+/* The member's name, or why there is not just one; NULL and no error for an archive of arrays. */
+static td_status choose_member(const td__zip *zip, const char *wanted, char **name,
+                               td_error *error) {
+    char list[400] = "";
+    size_t count = 0, used = 0;
+    const td__zip_entry *only = NULL;
+    for (size_t i = 0; i < zip->count; i++) {
+        const td__zip_entry *entry = &zip->entries[i];
+        if (entry->name_size > 4 && !memcmp(entry->name + entry->name_size - 4, ".npy", 4)) {
+            return TD_OK;
+        }
+        if (is_beside(entry)) {
+            continue;
+        }
+        only = entry;
+        int wrote = snprintf(list + used, sizeof list - used, "%s%.*s", count++ ? ", " : "",
+                             (int)(entry->name_size < 60 ? entry->name_size : 60), entry->name);
+        used = used + (size_t)wrote < sizeof list ? used + (size_t)wrote : sizeof list - 1;
+    }
+    char shown[4 * sizeof list];
+    for (char *c = list; *c; c++) { /* names are other people's */
+        *c = (unsigned char)*c < ' ' ? '?' : *c;
+    }
+    (void)snprintf(shown, sizeof shown, "%s", list);
+    if (wanted ? !td__zip_find(zip, wanted) : count != 1) {
+        return td_error_set(error, wanted ? TD_NOT_FOUND : TD_FORMAT, "%s: %s%.60s%s; it has: %s%s",
+                            zip->origin,
+                            wanted ? "no member '" : "a zip archive of several files, or of none",
+                            wanted ? wanted : "", wanted ? "'" : "", shown,
+                            count > 1 && !wanted ? ": name one, ARCHIVE.zip/MEMBER" : "");
+    }
+    *name = td__calloc(wanted ? strlen(wanted) + 1 : only->name_size + 1, 1);
+    if (*name) {
+        memcpy(*name, wanted ? wanted : only->name, wanted ? strlen(wanted) : only->name_size);
+    }
+    return *name ? TD_OK : td_error_set(error, TD_MEMORY, "%s: no memory", zip->origin);
+}
+
+/* Of an open archive the member, in memory. */
+static td_status take_member(td__input *input, const char *wanted, bool *taken, td_error *error) {
+    td__zip zip = {0};
+    char *name = NULL;
+    td_status status =
+        td__zip_open(&zip, input->packed.data, input->packed.size, input->archive, error);
+    status = status ? status : choose_member(&zip, wanted, &name, error);
+    if (!status && name) {
+        status = td__zip_read(&zip, name, TD__ZIP_MEMBER_MAXIMUM, true, &input->content, error);
+        input->memory = input->content.data;
+        input->left = input->size = input->content.size;
+        *taken = true;
+    }
+    td__free(name);
+    td__zip_release(&zip);
+    return status;
+}
+
+/* Whether the open file is a zip archive that a member is taken of, and that done. */
+static td_status try_archive(td__input *input, const char *wanted, bool *taken, td_error *error) {
+    uint8_t head[4] = {0};
+    *taken = false;
+    bool zip = input->stat.st_size >= 4 && td__read_all(input->descriptor, head, 4, 0) &&
+               td__is_zip(head, 4);
+    if (!zip) {
+        return wanted ? td_error_set(error, TD_FORMAT, "%s is no zip archive", input->archive)
+                      : TD_OK;
+    }
+    if (!td__bytes_map_open(&input->packed, input->descriptor)) {
+        return td_error_set(error, TD_IO, "%s: cannot be mapped: %s", input->archive,
+                            td__file_reason(errno));
+    }
+    td_status status = take_member(input, wanted, taken, error);
+    if (!*taken) {
+        td__bytes_release(&input->packed);
+    }
+    return status;
+}
+
 td_status td__input_open(td__input **input, const char *path, td_error *error) {
     td__input *opened = NULL;
+    size_t archive = td__archive_length(path);
     td_status status = td__input_memory(&opened, path, NULL, 0, error);
     if (status) {
         return status;
     }
     int descriptor = -1;
-    status = open_regular(path, &descriptor, &opened->stat, error);
+    bool taken = false;
+    opened->archive = td__strdup(path);
+    if (!opened->archive) {
+        td__input_close(opened);
+        return td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+    }
+    opened->archive[archive ? archive : strlen(path)] = 0;
+    status = open_regular(opened->archive, &descriptor, &opened->stat, error);
+    opened->descriptor = descriptor;
     if (!status) {
+        status = try_archive(opened, archive ? path + archive + 1 : NULL, &taken, error);
+    }
+    if (!taken) {
+        td__free(opened->archive);
+        opened->archive = NULL;
+        if (status && descriptor >= 0) {
+            close(descriptor);
+        }
+    }
+    if (!status && !taken) {
         opened->file = gzdopen(descriptor, "rb");
-        opened->descriptor = descriptor;
         if (!opened->file) {
             close(descriptor);
             status = td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
@@ -140,20 +256,34 @@ td_status td__input_open(td__input **input, const char *path, td_error *error) {
     return TD_OK;
 }
 
+static int next_byte(td__input *input) {
+    if (input->file) {
+        return gzgetc(input->file);
+    }
+    return input->left ? (input->left--, *input->memory++) : -1;
+}
+
+/* To the beginning of one file. */
+static bool rewind_one(td__input *input) {
+    input->memory = input->file ? NULL : input->memory - (input->size - input->left);
+    input->left = input->size;
+    return !input->file || gzrewind(input->file) == 0;
+}
+
 /* Reads the first line of both; whether they are equal, but for how they end. */
-static bool have_same_line(gzFile a, gzFile b) {
+static bool have_same_line(td__input *a, td__input *b) {
     for (;;) {
-        int first = gzgetc(a), second = gzgetc(b);
-        first = first == '\r' ? gzgetc(a) : first;
-        second = second == '\r' ? gzgetc(b) : second;
+        int first = next_byte(a), second = next_byte(b);
+        first = first == '\r' ? next_byte(a) : first;
+        second = second == '\r' ? next_byte(b) : second;
         if (first != second || first == '\n' || first < 0) {
             return first == second && first >= 0;
         }
     }
 }
 
-static void skip_line(gzFile file) {
-    for (int c = gzgetc(file); c >= 0 && c != '\n'; c = gzgetc(file)) {
+static void skip_line(td__input *file) {
+    for (int c = next_byte(file); c >= 0 && c != '\n'; c = next_byte(file)) {
     }
 }
 
@@ -171,8 +301,8 @@ td_status td__input_append(td__input *input, const char *path, bool headers, td_
         return status;
     }
     if (headers) {
-        bool same = have_same_line(input->file, added->file);
-        if (gzrewind(input->file) != 0 || !same) {
+        bool same = have_same_line(input, added);
+        if (!rewind_one(input) || !same) {
             td__input_close(added);
             return td_error_set(error, TD_FORMAT,
                                 "%s does not begin with the line that %s begins with; files of one "
@@ -283,12 +413,11 @@ td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *go
 td_status td__input_rewind(td__input *input, td_error *error) {
     td_status status = TD_OK;
     for (td__input *file = input->next; file && !status; file = file->next) {
-        status = gzrewind(file->file) == 0
-                     ? TD_OK
-                     : td_error_set(error, TD_IO, "%s: cannot be read again: %s", file->path,
-                                    td__file_reason(errno));
+        status = rewind_one(file) ? TD_OK
+                                  : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
+                                                 file->path, td__file_reason(errno));
         if (!status && file->skips) {
-            skip_line(file->file);
+            skip_line(file);
         }
         file->total = 0;
     }
@@ -297,9 +426,9 @@ td_status td__input_rewind(td__input *input, td_error *error) {
     }
     input->at = NULL;
     input->total = 0;
-    return gzrewind(input->file) == 0 ? TD_OK
-                                      : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
-                                                     input->path, td__file_reason(errno));
+    return rewind_one(input) ? TD_OK
+                             : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
+                                            input->path, td__file_reason(errno));
 }
 
 const char *td__input_path(const td__input *input) {
@@ -328,7 +457,7 @@ td_status td__input_seek(td__input *input, int64_t offset, td_error *error) {
 }
 
 int td__input_descriptor(const td__input *input) {
-    return input->file ? fcntl(input->descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+    return input->file || input->archive ? fcntl(input->descriptor, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 const struct stat *td__input_stat(const td__input *input) {
@@ -338,15 +467,15 @@ const struct stat *td__input_stat(const td__input *input) {
 td_status td__input_unchanged(const td__input *input, td_error *error) {
     struct stat now;
     const struct stat *then = &input->stat;
-    if (!input->file) {
+    if (!input->file && !input->archive) {
         return TD_OK;
     }
     td_status others = input->next ? td__input_unchanged(input->next, error) : TD_OK;
     if (others) {
         return others;
     }
-    if (stat(input->path, &now) != 0 || now.st_size != then->st_size ||
-        now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
+    if (stat(input->archive ? input->archive : input->path, &now) != 0 ||
+        now.st_size != then->st_size || now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != then->st_mtim.tv_nsec || now.st_ino != then->st_ino) {
         return td_error_set(error, TD_STATE, "%s was changed while it was read; try again",
                             input->path);
@@ -363,6 +492,12 @@ void td__input_close(td__input *input) {
     if (input->file) {
         gzclose_r(input->file);
     }
+    if (input->archive && input->descriptor >= 0) {
+        close(input->descriptor);
+    }
+    td__zip_member_release(&input->content);
+    td__bytes_release(&input->packed);
+    td__free(input->archive);
     td__free(input->path);
     td__free(input);
 }

@@ -1,4 +1,5 @@
-/* The bytes of a file: as a stream, or all of them in memory. Gzip is unpacked on the way.
+/* The bytes of a file: as a stream, or all of them in memory. Gzip is unpacked on the way, and so is a member of a zip
+ * archive without arrays (.npy): of ARCHIVE.zip its only one, or ARCHIVE.zip/MEMBER.
  *
  * The one place that uses zlib. */
 #ifndef TAPEDECK_DATA_BYTES_H
@@ -7,6 +8,11 @@
 #include "base/bytes.h"
 
 #include <sys/stat.h>
+
+/* A member of a zip archive may unpack to at most this, in memory. */
+#define TD__ZIP_MEMBER_MAXIMUM ((size_t)2 << 30)
+/* The length of ARCHIVE.zip in ARCHIVE.zip/MEMBER; 0 for another path. */
+size_t td__archive_length(const char *path);
 
 /* A gzip file may unpack to at most this. */
 #define TD__UNPACKED_MAXIMUM ((int64_t)64 << 30)
@@ -31,7 +37,7 @@ TD_NODISCARD td_status td__input_append(td__input *input, const char *path, bool
                                         td_error *error);
 /* For messages: its path, and how many files were appended. */
 const char *td__input_title(const td__input *input);
-/* Goes back to the beginning; of a file. */
+/* Goes back to the beginning. */
 TD_NODISCARD td_status td__input_rewind(td__input *input, td_error *error);
 /* td__bytes_get of an open file, wherever it was read up to. */
 TD_NODISCARD td_status td__input_bytes(td__input *input, td__bytes *bytes, int64_t maximum,

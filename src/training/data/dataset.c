@@ -94,11 +94,10 @@ td_status td__reader_choose(const char *path, td__reader **reader, td_error *err
 static td_status check_pieces(const td_data_options *o, td_error *error) {
     const char *beside = NULL;
     if (o->input_pieces.count) {
-        beside = o->generate.name      ? "generate"
-                 : o->input.rank       ? "input"
-                 : o->layout           ? "layout"
-                 : o->categories.count ? "categories"
-                                       : NULL;
+        beside = o->generate.name ? "generate"
+                 : o->input.rank  ? "input"
+                 : o->layout      ? "layout"
+                                  : NULL;
     }
     if (!beside && o->label_pieces.count) {
         beside = o->generate.name                                  ? "generate"

@@ -2,24 +2,45 @@
 #include "data/profile.h"
 #include "base/memory.h"
 #include "data/csv.h"
+#include "data/date.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Different texts that are kept of all columns together, so that wide files take bounded memory. */
 #define ALL_VALUES ((size_t)1 << 20)
 
-/* 2024-05-01, 2024-05-01T10:00:00Z, 1/5/2024, 1.5.24 */
-static bool is_date(const char *text) {
-    size_t digits = 0, marks = 0, others = 0;
-    for (const char *c = text; *c; c++) {
-        digits += isdigit((unsigned char)*c) != 0;
-        marks += strchr("-/.", *c) != NULL;
-        others += !isdigit((unsigned char)*c) && !strchr("-/.:TZ+ ", *c);
+static void add_date(td__column_profile *column, const char *text) {
+    td__date date;
+    if (td__date_read(&date, text)) {
+        column->dates++;
+        column->dates_open = column->dates_open || date.open;
+        column->day_above = column->day_above || (date.open && date.day > 12);
+        column->month_above = column->month_above || (date.open && date.month > 12);
     }
-    return isdigit((unsigned char)text[0]) && digits >= 4 && marks >= 2 && others == 0;
+}
+
+static bool is_image_name(const char *text) {
+    static const char *const endings[] = {".png",  ".jpg", ".jpeg", ".bmp",
+                                          ".webp", ".tif", ".tiff"};
+    const char *dot = strrchr(text, '.');
+    bool is = false;
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
+        is = is || strcasecmp(dot, endings[i]) == 0;
+    }
+    return is;
+}
+
+static int64_t count_words(const char *text) {
+    int64_t count = 0;
+    for (const char *c = text; *c; c += *c != 0) {
+        c += strspn(c, " \t\r\n");
+        count += *c != 0;
+        c += strcspn(c, " \t\r\n");
+    }
+    return count;
 }
 
 static bool add_value(td__column_profile *column, const char *text, size_t *kept) {
@@ -47,7 +68,12 @@ static bool add_cell(td__column_profile *column, const td__csv_cell *cell, size_
         column->max = first || value > column->max ? value : column->max;
         column->last = value;
     } else {
-        column->dates += is_date(text);
+        add_date(column, text);
+        column->words += count_words(text);
+        column->images += is_image_name(text);
+    }
+    if (!column->first && !(column->first = td__strdup(text))) {
+        return false;
     }
     return add_value(column, text, kept);
 }
@@ -159,6 +185,7 @@ td_status td__profile_csv(td__profile *profile, td__input *input, const char *la
 void td__profile_release(td__profile *profile) {
     for (int64_t i = 0; profile->columns && i < profile->column_count; i++) {
         td__free(profile->columns[i].name);
+        td__free(profile->columns[i].first);
         td__names_release(&profile->columns[i].values);
     }
     td__free(profile->columns);

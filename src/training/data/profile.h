@@ -7,12 +7,17 @@
 enum { TD__PROFILE_VALUES = 1000 }; /* different texts that are counted in a column */
 
 typedef struct td__column_profile {
-    char *name;      /* from the header, or the column's number */
-    int64_t missing; /* cells */
-    int64_t numbers; /* cells that are finite numbers */
-    int64_t whole;   /* numbers without a fraction */
-    int64_t counted; /* numbers that are the one above plus 1 */
-    int64_t dates;   /* texts that look like 2024-05-01 or 1/5/2024 */
+    char *name;                  /* from the header, or the column's number */
+    int64_t missing;             /* cells */
+    int64_t numbers;             /* cells that are finite numbers */
+    int64_t whole;               /* numbers without a fraction */
+    int64_t counted;             /* numbers that are the one above plus 1 */
+    int64_t dates;               /* texts that are dates */
+    bool dates_open;             /* some do not show whether day or month comes first: … */
+    bool day_above, month_above; /* … unless a number above 12 does */
+    int64_t words;               /* in all texts, separated by blanks */
+    int64_t images;              /* texts that end as the names of images do */
+    char *first;                 /* text of the first cell that is not missing */
     double min, max, last;
     td__names values; /* different texts of all cells that are not missing */
     bool many;        /* there are more than are in values */

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/parse.h"
+#include "data/bytes.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -186,6 +187,11 @@ void td__read_path(td__checker *checker, td__yaml_node *node, void *member) {
         return;
     }
     (void)snprintf(path, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
+    size_t archive = td__archive_length(path); /* ARCHIVE.zip/MEMBER: the archive is the file */
+    char behind = archive ? path[archive] : 0;
+    if (archive) {
+        path[archive] = 0;
+    }
     if (access(path, R_OK)) {
         if (errno == ENOENT) {
             td__problem(checker, node, "no file '%s' that can be read", path);
@@ -195,10 +201,15 @@ void td__read_path(td__checker *checker, td__yaml_node *node, void *member) {
         return;
     }
     char *absolute = realpath(path, NULL);
+    if (archive) {
+        path[archive] = behind;
+    }
     if (absolute) {
-        char *copy = td__check_alloc(checker, strlen(absolute) + 1, 1);
+        const char *inner = archive ? path + archive : "";
+        char *copy = td__check_alloc(checker, strlen(absolute) + strlen(inner) + 1, 1);
         if (copy) {
             memcpy(copy, absolute, strlen(absolute));
+            memcpy(copy + strlen(absolute), inner, strlen(inner));
             node->text = copy;
         }
         free(absolute); // NOLINT: realpath's own

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum {
     CLASSES_MAX = 100,      /* different whole numbers that may be classes */
@@ -183,6 +184,42 @@ static td_status use_label(td__guess *guess, int64_t column, const char *why, td
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
+/* Sentences: most rows have their own, of several words. */
+static bool is_sentences(const td__profile *profile, const td__column_profile *column) {
+    enum { WORDS = 3 };
+    return is_text(profile, column) && is_free_text(profile, column) && !column->numbers &&
+           column->words >= WORDS * filled(profile, column);
+}
+
+static bool is_dates(const td__profile *profile, const td__column_profile *column) {
+    return column->dates && column->dates == filled(profile, column);
+}
+
+/* Whose rows they are: names or numbers that are there several times, under a name such as patient_id. */
+static bool is_group(const td__profile *profile, const td__column_profile *column) {
+    static const char *const words[] = {"patient", "subject",  "participant", "person",
+                                        "user",    "customer", "client",      "speaker",
+                                        "author",  "session",  "household",   "group"};
+    int64_t different = (int64_t)column->values.count, rows = filled(profile, column);
+    bool repeats = !column->many && different >= 5 && different * 2 <= rows;
+    bool whole = column->whole == rows || is_text(profile, column);
+    return repeats && whole && !column->missing && profile->has_header &&
+           !is_dates(profile, column) &&
+           (has_id_name(column->name) || IS_WORD_OF(column->name, words));
+}
+
+/* Paths of images, of which the first is there. */
+static bool is_images(const td__guess *guess, const td__column_profile *column) {
+    const char *data = guess->options->data, *slash = strrchr(data, '/');
+    char path[8192];
+    if (!column->first || column->images != guess->profile.rows) {
+        return false;
+    }
+    int folder = *column->first == '/' || !slash ? 0 : (int)(slash - data + 1);
+    (void)snprintf(path, sizeof path, "%.*s%s", folder, data, column->first);
+    return access(path, R_OK) == 0;
+}
+
 /* Why a column is no input; NULL: it is one. */
 static const char *why_ignored(const td__profile *profile, const td__column_profile *column) {
     if (is_constant(column)) {
@@ -197,17 +234,57 @@ static const char *why_ignored(const td__profile *profile, const td__column_prof
     if (!is_text(profile, column)) {
         return NULL;
     }
-    if (column->dates * 2 > filled(profile, column)) {
-        return "holds dates";
-    }
     if (is_free_text(profile, column) || column->values.count > CATEGORY_TEXTS) {
         return "is text with too many different values to be categories";
     }
     return NULL;
 }
 
+/* A column with a use of its own; *used: it has one. False when memory is exhausted. */
+static bool use_specially(td__guess *guess, int64_t i, bool *used) {
+    const td__column_profile *column = &guess->profile.columns[i];
+    bool known = !guess->options->model; /* a given model takes what it takes */
+    *used = true;
+    if (known && is_dates(&guess->profile, column)) {
+        if (column->dates_open && column->day_above == column->month_above) {
+            guess->roles[i] = TD__ROLE_IGNORED;
+            return td__guess_note(
+                guess,
+                "ignored '%s': its dates do not show whether the day or the month "
+                "comes first; `dates: {%s: {order: day_first}}` reads them",
+                column->name, column->name);
+        }
+        guess->roles[i] = TD__ROLE_DATE;
+        guess->missing = column->missing && !guess->missing ? "mean" : guess->missing;
+        guess->inputs++;
+        return td__guess_note(guess, "'%s' holds dates: year, month, weekday, … become inputs",
+                              column->name);
+    }
+    if (known && is_sentences(&guess->profile, column) && guess->texts < TD__TEXTS_MAXIMUM) {
+        guess->roles[i] = TD__ROLE_TEXT;
+        guess->texts++;
+        return td__guess_note(guess, "'%s' is text, of %.3g words a row: its words become ids",
+                              column->name,
+                              (double)column->words / (double)filled(&guess->profile, column));
+    }
+    if (is_group(&guess->profile, column) && !guess->grouped) {
+        guess->roles[i] = TD__ROLE_GROUP;
+        guess->grouped = true;
+        return td__guess_note(guess,
+                              "'%s' names what rows belong to, %zu of them: rows of one stay "
+                              "together in the training or the validation part",
+                              column->name, column->values.count);
+    }
+    *used = false;
+    return true;
+}
+
 static bool use_input(td__guess *guess, int64_t i) {
     const td__column_profile *column = &guess->profile.columns[i];
+    bool used;
+    if (!use_specially(guess, i, &used) || used) {
+        return used;
+    }
     const char *reason = why_ignored(&guess->profile, column);
     int64_t more = (int64_t)column->values.count;
     bool text = is_text(&guess->profile, column);
@@ -295,6 +372,38 @@ static td_status check_names(const td__guess *guess, td_error *error) {
     return status;
 }
 
+/* A column of paths makes an example of each image: other columns are not read. */
+static bool use_images(td__guess *guess, int64_t column) {
+    enum { SIDE = 64 };
+    bool good = td__guess_note(guess,
+                               "'%s' has paths of images: each is an example, scaled to %d x %d in "
+                               "colour; other columns are not inputs",
+                               guess->profile.columns[column].name, SIDE, SIDE);
+    for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
+        const td__column_profile *c = &guess->profile.columns[i];
+        bool group =
+            guess->roles[i] != TD__ROLE_LABEL && !guess->grouped && is_group(&guess->profile, c);
+        bool used = false;
+        guess->roles[i] = guess->roles[i] == TD__ROLE_LABEL ? TD__ROLE_LABEL : TD__ROLE_IGNORED;
+        good = !group || use_specially(guess, i, &used);
+    }
+    guess->roles[column] = TD__ROLE_IMAGE;
+    guess->pictures = true;
+    guess->scale = 1.0 / 255;
+    guess->input = TD_SHAPE(SIDE, SIDE, 3);
+    guess->inputs = SIDE * SIDE * 3;
+    return good;
+}
+
+static int64_t find_images(const td__guess *guess) {
+    for (int64_t i = 0; !guess->options->model && i < guess->profile.column_count; i++) {
+        if (guess->roles[i] != TD__ROLE_LABEL && is_images(guess, &guess->profile.columns[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static bool use_inputs(td__guess *guess) {
     bool good = true;
     for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
@@ -326,11 +435,14 @@ td_status td__guess_columns(td__guess *guess, td__input *input, td_error *error)
     if (status) {
         return status;
     }
-    if (!((keep_pixels(guess) || use_inputs(guess)) && guess_shape(guess))) {
+    int64_t images = find_images(guess);
+    if (images >= 0 ? !use_images(guess, images)
+                    : !((keep_pixels(guess) || use_inputs(guess)) && guess_shape(guess))) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", path);
     }
-    return guess->inputs ? TD_OK
-                         : td_error_set(error, TD_INVALID,
-                                        "%s: no column is left as an input beside the label '%s'",
-                                        path, profile->columns[label].name);
+    return guess->inputs || guess->texts
+               ? TD_OK
+               : td_error_set(error, TD_INVALID,
+                              "%s: no column is left as an input beside the label '%s'", path,
+                              profile->columns[label].name);
 }

@@ -74,13 +74,47 @@ static void write_autoencoder(FILE *out, const td__guess *guess) {
     }
 }
 
+/* The mean of what the words of each text mean, beside the other inputs. */
+static void write_texts(FILE *out, const td__guess *guess) {
+    bool mixed = td__guess_is_mixed(guess);
+    if (mixed) {
+        (void)fputs("  inputs: [", out);
+        for (int64_t i = 1; i <= guess->texts; i++) {
+            (void)fprintf(out, "%swords%lld", i > 1 ? ", " : "", (long long)i);
+        }
+        (void)fputs(guess->inputs ? ", numbers]\n  layers:\n" : "]\n  layers:\n", out);
+    }
+    for (int64_t i = 1; i <= guess->texts; i++) {
+        char from[40] = "", name[24] = "";
+        if (mixed) {
+            (void)snprintf(from, sizeof from, "from: words%lld, ", (long long)i);
+            (void)snprintf(name, sizeof name, "%lld", (long long)i);
+        }
+        (void)fprintf(out,
+                      "  - embedding: {name: embed%s, %soutput_dim: 32, mask_zero: true}\n"
+                      "  - global_average_pool1d: {name: mean%s}\n",
+                      name, from, name);
+    }
+    if (mixed) {
+        (void)fputs("  - concatenate: {name: all, from: [", out);
+        for (int64_t i = 1; i <= guess->texts; i++) {
+            (void)fprintf(out, "%smean%lld", i > 1 ? ", " : "", (long long)i);
+        }
+        (void)fputs(guess->inputs ? ", numbers]}\n" : "]}\n", out);
+    }
+    (void)fputs(
+        "  - dense: {name: hidden, units: 32, activation: relu}\n  - dropout: {rate: 0.3}\n", out);
+}
+
 void td__write_layers(FILE *out, const td__guess *guess) {
     const td_shape *input = &guess->input;
     if (guess->unlabelled) {
         write_autoencoder(out, guess);
         return;
     }
-    if (input->rank == 3 && input->dims[0] >= 6 && input->dims[1] >= 6) {
+    if (guess->texts) {
+        write_texts(out, guess);
+    } else if (input->rank == 3 && input->dims[0] >= 6 && input->dims[1] >= 6) {
         write_convolutions(out, guess);
     } else if (input->rank == 2) {
         write_recurrent(out);

@@ -69,6 +69,39 @@ static void write_columns(FILE *out, const td__guess *guess, td__role role, cons
     (void)fputs(*before ? "]\n" : "", out);
 }
 
+static void write_column(FILE *out, const td__guess *guess, td__role role, const char *key) {
+    for (int64_t i = 0; i < guess->profile.column_count; i++) {
+        if (guess->roles[i] == (int)role) {
+            (void)fprintf(out, "  %s: ", key);
+            td__write_word(out, guess->profile.columns[i].name);
+            (void)fputs("\n", out);
+        }
+    }
+}
+
+/* An input for each column of text, and one for all other columns. */
+static void write_pieces(FILE *out, const td__guess *guess) {
+    int64_t text = 0;
+    const char *before = "";
+    (void)fputs("  inputs: {", out);
+    for (int64_t i = 0; i < guess->profile.column_count; i++) {
+        if (guess->roles[i] == TD__ROLE_TEXT) {
+            (void)fprintf(out, "%swords%lld: ", before, (long long)++text);
+            td__write_word(out, guess->profile.columns[i].name);
+            before = ", ";
+        }
+    }
+    for (int64_t i = 0; i < guess->profile.column_count && guess->inputs; i++) {
+        if (guess->roles[i] == TD__ROLE_INPUT || guess->roles[i] == TD__ROLE_CATEGORY ||
+            guess->roles[i] == TD__ROLE_DATE) {
+            (void)fputs(*before == ';' ? ", " : *before ? ", numbers: [" : "numbers: [", out);
+            td__write_word(out, guess->profile.columns[i].name);
+            before = ";";
+        }
+    }
+    (void)fputs(*before == ';' ? "]}\n" : "}\n", out);
+}
+
 static void write_label(FILE *out, const td__guess *guess) {
     for (int64_t i = 0; i < guess->profile.column_count; i++) {
         if (guess->roles[i] == TD__ROLE_LABEL) {
@@ -105,6 +138,18 @@ static void write_data(FILE *out, const td__guess *guess) {
     write_label(out, guess);
     write_columns(out, guess, TD__ROLE_CATEGORY, "categories");
     write_columns(out, guess, TD__ROLE_IGNORED, "ignore");
+    write_columns(out, guess, TD__ROLE_TEXT, "text");
+    write_columns(out, guess, TD__ROLE_DATE, "dates");
+    write_column(out, guess, TD__ROLE_GROUP, "groups");
+    write_column(out, guess, TD__ROLE_IMAGE, "images");
+    if (guess->pictures) {
+        (void)fprintf(out, "  resize: [%lld, %lld]\n  input: [%lld, %lld, 3]\n",
+                      (long long)guess->input.dims[0], (long long)guess->input.dims[1],
+                      (long long)guess->input.dims[0], (long long)guess->input.dims[1]);
+    }
+    if (td__guess_is_mixed(guess)) {
+        write_pieces(out, guess);
+    }
     if (guess->missing) {
         (void)fprintf(out, "  missing: %s\n", guess->missing);
     }
@@ -116,7 +161,12 @@ static void write_data(FILE *out, const td__guess *guess) {
         (void)fputs("  # scale and standardize: as the model was trained; see `tapedeck inspect`\n",
                     out);
     } else if (guess->scale == 0) {
-        (void)fputs("  standardize: true            # each input: mean 0, variance 1\n", out);
+        (void)fputs(!guess->texts
+                        ? "  standardize: true            # each input: mean 0, variance 1\n"
+                    : guess->inputs
+                        ? "  standardize: true            # of numbers; ids stay what they are\n"
+                        : "",
+                    out);
     } else if (guess->scale != 1) {
         (void)fprintf(out, "  scale: %.9g\n", guess->scale);
     }

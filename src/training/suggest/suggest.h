@@ -15,6 +15,9 @@ typedef struct td__guess {
     int *roles;           /* td__role of each column */
     char *labels;         /* a file of labels that was found; NULL: options->labels */
     td_shape input;       /* of one example */
+    int64_t texts;        /* columns of text, one of ids each */
+    bool pictures;        /* a column names images */
+    bool grouped;         /* a column names groups */
     bool reshaped;        /* input is not what the file has: a row of pixels is an image */
     int64_t rows, inputs; /* examples, and numbers in each */
     double scale;         /* of inputs; 0: they are standardised */
@@ -32,6 +35,10 @@ typedef enum td__role {
     TD__ROLE_INPUT,
     TD__ROLE_CATEGORY,
     TD__ROLE_LABEL,
+    TD__ROLE_TEXT,
+    TD__ROLE_DATE,
+    TD__ROLE_GROUP,
+    TD__ROLE_IMAGE,
     TD__ROLE_IGNORED
 } td__role;
 
@@ -50,6 +57,10 @@ TD_NODISCARD td_status td__guess_columns(td__guess *guess, td__input *input, td_
 /* Arrays and folders of images. */
 TD_NODISCARD td_status td__guess_arrays(td__guess *guess, td_error *error);
 
+/* Several inputs: a column of text, and what is beside it. */
+static inline bool td__guess_is_mixed(const td__guess *guess) {
+    return guess->texts > 1 || (guess->texts && guess->inputs);
+}
 /* Writes the model's layers: lines of a YAML list. */
 void td__write_layers(FILE *out, const td__guess *guess);
 /* A text as YAML reads it back: with quotes where it needs them. */

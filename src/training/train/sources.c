@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "data/bytes.h"
 #include "tensor/hash.h"
 
 #include <dirent.h>
@@ -140,7 +141,13 @@ static td_status describe_open(const char *path, int file, char out[TD__SOURCE_T
 
 td_status td__source_describe(const char *path, int opened, char out[TD__SOURCE_TEXT],
                               td_error *error) {
-    int file = opened >= 0 ? opened : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    size_t archive = td__archive_length(path); /* a member's file is its archive */
+    char *own = opened < 0 ? td__strdup(path) : NULL;
+    if (own && archive) {
+        own[archive] = 0;
+    }
+    int file = own ? open(own, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : opened;
+    td__free(own);
     if (file < 0) {
         td_status status = errno == ENOENT ? TD_NOT_FOUND : TD_IO;
         td__file_error(error, path, "open");
