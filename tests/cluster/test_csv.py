@@ -128,6 +128,22 @@ class Csv(Case):
                     self.assertEqual([name for _, _, names in os.walk(self.path(f"many{i}{apart}-cache")) for name in names
                                       if not name.endswith(".csv-cache")], [])
 
+    def test_files_that_differ_are_noticed(self):
+        """Under the same path, as on machines of which one has another version of the file."""
+        self.write(lines(TEXTS), FEW)
+        for rank, rows in enumerate((TEXTS, TEXTS[:-1])):
+            os.mkdir(self.path(str(rank)))
+            with open(self.path(str(rank), "data.csv"), "w", encoding="utf-8") as file:
+                file.write(lines(rows))
+            os.symlink(self.path("csv.yaml"), self.path(str(rank), "csv.yaml"))
+        for mpi in launchers()[-1:]:
+            done = subprocess.run([f"mpirun.{mpi}", "-n", "2", "sh", "-c", 'cd $OMPI_COMM_WORLD_RANK$PMI_RANK && exec "$@"', "sh", PROGRAM, "train",
+                                   "csv.yaml", "--quiet"], cwd=self.folder, env=dict(ENVIRONMENT, TAPEDECK_CACHE=self.path("cache")), text=True,
+                                  timeout=60, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, r"data.csv: rank 1 on [^ ]+ has a file of \d+ bytes, rank 0 on [^ ]+ one of \d+; all processes read the "
+                                          "same data")
+
     @unittest.skipUnless(os.getuid() == 0, "needs root, for a file system of its own")
     def test_a_full_disk_of_a_node(self):
         """Where the cache of a process is that is not rank 0: all end with an error that names it, and leave nothing behind."""
