@@ -133,7 +133,7 @@ class Parameters:
                 for group in optimizer.param_groups for p in group["params"]}
         now = dict(self.loop.model.named_parameters())
         inside = {id(p) for p in now.values()}
-        self.write_names("without_gradient", self.without_gradient)
+        self.write_names("without_gradient", [name for name in self.without_gradient if not self.is_lone_bias(name)])
         self.write_names("unchanged", [name for name, times in self.stuck.items() if name in self.unchanged and times > 1])
         outside = [name for name, p in now.items() if p.requires_grad and id(p) not in have]
         self.write_names("without_optimizer", outside)
@@ -151,6 +151,13 @@ class Parameters:
         if self.loop.updates & (self.loop.updates - 1) == 0:
             elements = b"".join(bytes_of(sample(p)) for p in now.values() if not is_lazy(p))
             facts.setdefault("fingerprints", {})[str(self.loop.step)] = digest(elements)
+
+    def is_lone_bias(self, name: str) -> bool:
+        """A bias of a layer whose weight has a gradient: no graph was cut, but the loss does not depend on it, as where the loss is of
+        the model's derivatives by its inputs."""
+        owner, _, key = name.rpartition(".")
+        weight = f"{owner}.weight" if owner else "weight"
+        return key == "bias" and weight in self.named and weight not in self.without_gradient
 
     def is_untrained(self, name: str) -> bool:
         """The weight of a layer, as PyTorch draws it."""
