@@ -73,7 +73,7 @@ export function branchTree(runs, id) {
         el("h2", {}, "Branches"),
         el(
             "div",
-            { class: "scroll" },
+            { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of branches" },
             svg(
                 "svg",
                 {

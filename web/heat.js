@@ -13,7 +13,7 @@ const RIGHT = 10,
 
 // rows: { name, values, bad, from, to, before, until } from top to bottom, as fetchHeat has them; columns go evenly
 // over the steps from time.from to time.to; until is the signal's last step.
-// options: { title, label: what a number is, onopen(row, step), scale }
+// options: { title, label: what a number is, onopen(row, step), scale, linear: colours are never logarithmic }
 export class Heat {
     constructor(time, options) {
         this.time = time;
@@ -190,7 +190,7 @@ export class Heat {
             }
         }
         this.badCount = bad;
-        this.colours = low <= high ? colouring(low, high, least, this.options.scale) : null;
+        this.colours = low <= high ? colouring(low, high, this.options.linear ? NaN : least, this.options.scale) : null;
     }
 
     draw(surface) {

@@ -249,7 +249,7 @@ export function drawSweep(box, runs, columns) {
             ),
             el(
                 "div",
-                { class: "scroll" },
+                { class: "scroll", tabindex: 0, role: "region", "aria-label": "a line for each run" },
                 parallel(known, settings, up.column, Math.max(width, 90 * Math.min(10, settings.length + 1))),
             ),
         ),

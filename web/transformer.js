@@ -75,6 +75,7 @@ function attentionPanel(context, word, { title, label, stat, says }) {
             title,
             label,
             height: 420,
+            linear: word === "entropy", // 0.01 nats are as little as 1e-9
             onopen: (row) => go("layer", run.id, { layer: row.layer }),
         });
     context.onclose(() => heat.remove());

@@ -62,6 +62,7 @@ class Transformer(unittest.TestCase):
         self.assertIn("h0 · attention1", shown)
         self.assertAlmostEqual(float(shown.split()[-1]), entropy[-1, :, 0].astype(float).mean(), delta=1e-6)
         self.assertIn(str(steps[-1]), shown)
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('.key .quiet')].map((e) => e.innerText.split(' · ')[1])[0]"), "linear")
         rows = self.browser.run("return document.querySelectorAll('.heat .over')[0].getAttribute('aria-label')")
         self.assertIn("Entropy of attention", rows)
 
