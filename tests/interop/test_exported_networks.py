@@ -57,7 +57,7 @@ class Networks(Case):
         torch.nn.functional.mse_loss(y, labels).backward()
         layout = ("--layout", "channels_first") if x.dim() == 4 else ()
         self.run_program("gradients", "model.pt2", "x.npy", "--labels", "labels.npy", "--loss", "mse", "--batch", str(len(x)),
-                         "--layer", "*,input", "--to", "g.npz", "--force", "--quiet", *layout)
+                         "--layer", "*,input" if x.grad is not None else "*", "--to", "g.npz", "--force", "--quiet", *layout)
         with numpy.load(self.path("g.npz")) as file:
             ours = {key: file[key] for key in file.files}
         if x.grad is not None:
