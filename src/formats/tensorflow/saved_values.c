@@ -159,7 +159,7 @@ static td_tensor *read_tensor(td__proto message, int64_t *type, const char *name
     bool real = *type < 3;
     td_tensor *tensor = td_tensor_create(name, real ? TD_FLOAT32 : TD_INT64, shape, NULL);
     double last = 0;
-    size_t size = kinds[k].size, listed = 0;
+    size_t size = kinds[k].size;
     again = message;
     td__proto packed = td__proto_of(NULL, 0);
     for (int64_t i = 0; tensor && i < count; i++) {
@@ -189,7 +189,6 @@ static td_tensor *read_tensor(td__proto message, int64_t *type, const char *name
                 has = true;
             }
         }
-        listed += has;
         if (has && real) {
             last = size == 8 ? td__double_of(bits) : (double)td__float_of((uint32_t)bits);
         } else if (has) {
@@ -201,7 +200,6 @@ static td_tensor *read_tensor(td__proto message, int64_t *type, const char *name
             ((int64_t *)td_tensor_data(tensor))[i] = has ? (int64_t)bits : (int64_t)last;
         }
     }
-    (void)listed;
     return tensor;
 }
 
