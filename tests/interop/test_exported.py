@@ -33,15 +33,28 @@ class Programs(Case):
                 y = x * 2
                 y.view(-1).relu_()
                 return y
+
+        class Turned(torch.nn.Module):
+            def forward(self, x):
+                y = x * 2
+                y.t()[1:].mul_(3)
+                return y
+
+        class Lost(torch.nn.Module):
+            def forward(self, x):
+                y = x * 2
+                z = y[:, :2]
+                y.mul_(2)
+                return y.sum() + z
         x = torch.randn(4, 3)
         numpy.save(self.path("x.npy"), x.numpy())
-        for maker in (Alone, Shared):
+        for maker in (Alone, Shared, Turned, Lost):
             torch.export.save(torch.export.export(maker(), (x,)), self.path("model.pt2"))
-            if maker is Shared:
-                self.assertIn("it writes to a tensor that others see",
+            if maker is Lost:
+                self.assertIn("it reads what was written to by way of another tensor",
                               self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy", status=1).stderr)
             else:
-                self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy")
+                self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy", "--force")
                 numpy.testing.assert_array_equal(numpy.load(self.path("y.npy")), maker()(x).numpy())
 
     def test_what_is_not_supported_is_named(self):

@@ -96,7 +96,7 @@ class Exported(Case):
                 for wanted, weight in zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables):
                     wanted = numpy.sort(numpy.asarray(wanted).ravel())
                     near = [numpy.abs(array - wanted).max() for array in made if array.shape == wanted.shape]
-                    self.assertLess(min(near, default=numpy.inf), 1e-5, f"{name}: {weight.path}")
+                    self.assertLess(min(near, default=numpy.inf), 1e-5 * max(1, numpy.abs(wanted).max()), f"{name}: {weight.path}")
 
     def test_two_inputs_and_two_outputs(self):
         a, b = keras.Input((4,), name="a"), keras.Input((3,), name="b")
@@ -129,7 +129,8 @@ class Exported(Case):
     def test_what_is_not_supported_is_named(self):
         model = keras.Sequential([keras.Input((3, 3)), layers.Lambda(lambda x: tensorflow.linalg.det(x)[:, None])])
         model.export(self.path("exported"), verbose=False)
-        said = self.run_program("inspect", "exported").stdout + self.run_program("predict", "exported", "x.npy", status=1).stderr
+        numpy.save(self.path("x.npy"), numpy.zeros((2, 3, 3), "float32"))
+        said = self.run_program("predict", "exported", "x.npy", "--to", "y.npy", status=1).stderr
         self.assertIn("MatrixDeterminant", said)
 
 

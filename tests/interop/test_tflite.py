@@ -29,5 +29,41 @@ class Models(Case):
                 self.assertIn(".kernel.gradient" if wanted.ndim == 4 else ".gradient", said.stdout)
 
 
+class Sparse(Case):
+    def test_a_constant_that_keeps_some_of_its_elements(self):
+        """Rows as TensorFlow Lite writes them, put into a file of its converter by hand."""
+        import flatbuffers
+        import keras
+        import tensorflow
+        from tensorflow.lite.python import schema_py_generated as schema
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(6, activation="relu"), keras.layers.Dense(3)])
+        kernel = model.layers[0].kernel.numpy()
+        kernel[numpy.random.default_rng(1).random(kernel.shape) < 0.6] = 0
+        model.layers[0].kernel.assign(kernel)
+        file = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(
+            tensorflow.lite.TFLiteConverter.from_keras_model(model).convert(), 0))
+        tensor = next(t for t in file.subgraphs[0].tensors if list(t.shape) == [6, 8])
+        rows = numpy.frombuffer(bytes(file.buffers[tensor.buffer].data), "<f4").reshape(6, 8)
+        places = [numpy.flatnonzero(row) for row in rows]
+        dense, listed = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+        dense.format, dense.denseSize, listed.format = 0, 6, 1
+        listed.arraySegmentsType, listed.arraySegments = schema.SparseIndexVector.Int32Vector, schema.Int32VectorT()
+        listed.arraySegments.values = numpy.cumsum([0] + [len(p) for p in places]).tolist()
+        listed.arrayIndicesType, listed.arrayIndices = schema.SparseIndexVector.Uint8Vector, schema.Uint8VectorT()
+        listed.arrayIndices.values = numpy.concatenate(places).tolist()
+        tensor.sparsity = schema.SparsityParametersT()
+        tensor.sparsity.traversalOrder, tensor.sparsity.blockMap, tensor.sparsity.dimMetadata = [0, 1], [], [dense, listed]
+        file.buffers[tensor.buffer].data = list(rows[rows != 0].astype("<f4").tobytes())
+        builder = flatbuffers.Builder(4096)
+        builder.Finish(file.Pack(builder), b"TFL3")
+        with open(self.path("sparse.tflite"), "wb") as out:
+            out.write(bytes(builder.Output()))
+        x = numpy.random.default_rng(2).random((1, 8)).astype("float32")
+        numpy.save(self.path("x.npy"), x)
+        self.run_program("predict", "sparse.tflite", "x.npy", "--to", "y.npy")
+        numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), model.predict(x, verbose=0), rtol=1e-5, atol=1e-6)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -88,10 +88,10 @@ static const char *view_of(const td__aten_aliases *a, const char *name) {
 
 /* The tensor that has the memory. */
 static const char *owner_of(const td__aten_aliases *a, const char *name) {
-    const char *of = view_of(a, name);
-    for (int depth = 0; of && depth < MAX_DEPTH; depth++) {
-        name = of;
-        of = view_of(a, name);
+    const char *parent = view_of(a, name);
+    for (int depth = 0; parent && depth < MAX_DEPTH; depth++) {
+        name = parent;
+        parent = view_of(a, name);
     }
     return name;
 }
@@ -168,14 +168,14 @@ static const char *put_part(td__aten_call *view, const char *whole, const char *
 }
 
 /* The tensor that a view is of, with the view's new value in it; NULL: unknown how. */
-static const char *put_back(td__aten_call *call, const char *name, const char *of,
+static const char *put_back(td__aten_call *call, const char *name, const char *parent,
                             const char *value) {
     const json_t *noted = json_object_get(call->aliases->views, name);
     td__aten_call view = *call;
     view.node =
         json_array_get(call->nodes, (size_t)json_integer_value(json_object_get(noted, "node")));
     view.row = td__aten_find(json_string_value(json_object_get(noted, "target")));
-    const char *whole = json_string_value(json_object_get(call->values, of));
+    const char *whole = json_string_value(json_object_get(call->values, parent));
     switch ((sharing)json_integer_value(json_object_get(noted, "kind"))) {
     case SHAPED:
         return TD__OPERATOR(call->to, "Reshape", value, TD__OPERATOR(call->to, "Shape", whole));
@@ -185,9 +185,9 @@ static const char *put_back(td__aten_call *call, const char *name, const char *o
         /* the same swap of the new value */
         char before[256];
         (void)snprintf(before, sizeof before, "%s", whole ? whole : "");
-        (void)json_object_set_new(call->values, of, json_string(value));
+        (void)json_object_set_new(call->values, parent, json_string(value));
         const char *turned = view.row ? view.row->convert(&view) : NULL;
-        (void)json_object_set_new(call->values, of, json_string(before));
+        (void)json_object_set_new(call->values, parent, json_string(before));
         return turned;
     }
     default:
@@ -211,14 +211,14 @@ static void write_value(td__aten_call *call, const char *name, const char *value
         (void)json_object_set_new(a->ages, owner, json_integer(age));
     }
     for (int depth = 0; name && value && depth < MAX_DEPTH; depth++) {
-        const char *of = view_of(a, name);
-        const char *whole = of ? put_back(call, name, of, value) : NULL;
+        const char *parent = view_of(a, name);
+        const char *whole = parent ? put_back(call, name, parent, value) : NULL;
         (void)json_object_set_new(call->values, name, json_string(value));
         set_age(a, name, age);
-        if (of && !whole) {
+        if (parent && !whole) {
             (void)json_object_set_new(a->ages, owner, json_null()); /* to read it is refused */
         }
-        name = of;
+        name = parent;
         value = whole;
     }
 }

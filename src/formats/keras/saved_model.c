@@ -414,10 +414,12 @@ td_status td__keras_saved_tensors(const char *path, td__tensor_list *list, td_er
     }
     if (!status) {
         const char *slash = strrchr(path, '/');
+        int length = slash ? (int)(slash - path) : 1;
+        const char *folder = slash ? path : ".";
         (void)snprintf(list->remark, sizeof list->remark,
-                       "if its graph can be read, `tapedeck predict %.*s --input NAME=FILE … "
-                       "--output NAME=FILE …` runs it",
-                       slash ? (int)(slash - path) : 1, slash ? path : ".");
+                       "if `tapedeck predict %.*s` does not run its graph: python -m "
+                       "tf2onnx.convert --saved-model %.*s --output model.onnx",
+                       length, folder, length, folder);
     }
     return status;
 }

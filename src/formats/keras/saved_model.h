@@ -1,8 +1,8 @@
 /* SavedModels, the folders that model.save("folder") wrote before Keras 3: keras_metadata.pb has the
  * architecture, variables/ the weights, and in them a graph of objects which says whose each is.
  *
- * Of every other SavedModel (TensorFlow's functions, Keras 3's export) only the weights are read: its
- * graph is for TensorFlow.
+ * Of every other SavedModel (TensorFlow's functions, Keras 3's export) only the weights are read here; its
+ * graph: tensorflow/saved_graph.h.
  */
 #ifndef TAPEDECK_KERAS_SAVED_MODEL_H
 #define TAPEDECK_KERAS_SAVED_MODEL_H

@@ -146,7 +146,12 @@ static td_model *load_saved_model(const td__model_file *file, td__model_for *dat
     td_error reason = {0};
     td_model *model = td__keras_saved_load(file->path, &reason);
     if (!model && reason.status == TD_NO_MODEL && file->bytes.size) { /* not Keras 2's: its graph */
-        td__graph *graph = saved_model_graph(file, error);
+        td_error why = {0};
+        td__graph *graph = saved_model_graph(file, &why);
+        if (!graph) { /* its weights can still be listed */
+            td_status status = why.status == TD_UNSUPPORTED ? TD_NO_MODEL : why.status;
+            (void)td_error_set(error, status, "%s", why.text);
+        }
         return graph ? td__graph_model_built(graph, file->path, error) : NULL;
     }
     if (!model) {

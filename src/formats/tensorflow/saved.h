@@ -95,6 +95,9 @@ typedef struct td__saved_call {
     size_t more_count;
 } td__saved_call;
 
+/* The name of input i; NULL: no such. */
+#define IN(call, i) ((i) < (call)->count ? (call)->in[i].name : NULL)
+
 /* The name of output 0, or NULL after a refusal. */
 typedef const char *td__saved_convert(td__saved_call *call);
 typedef struct td__saved_operator {
@@ -103,6 +106,9 @@ typedef struct td__saved_operator {
     const char *word;
 } td__saved_operator;
 const td__saved_operator *td__saved_find(const char *op);
+/* Those with windows (saved_windows.c). */
+td__saved_convert td__saved_convolve, td__saved_convolve_transposed, td__saved_pool,
+    td__saved_batch_norm, td__saved_resize;
 /* Follows numbers that are known: sizes and counters. */
 void td__saved_follow(td__saved_call *call);
 

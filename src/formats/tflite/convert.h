@@ -15,6 +15,9 @@ enum {
     TD__LITE_BOOL = 6,
     TD__LITE_INT16 = 7,
     TD__LITE_INT8 = 9,
+    TD__LITE_FLOAT64 = 10,
+    TD__LITE_UINT32 = 15,
+    TD__LITE_UINT16 = 16,
     TD__LITE_INT4 = 17
 };
 
@@ -23,6 +26,7 @@ typedef struct td__lite_tensor {
     int type;
     const uint8_t *data; /* of a constant; NULL: it is none */
     size_t data_size;
+    uint8_t *whole;                                /* of a sparse constant: all elements; owned */
     size_t scales, scale_count, zeros, zero_count; /* positions in the file */
     int32_t scale_axis;
     const char *name;   /* of its own in the file */

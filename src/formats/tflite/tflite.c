@@ -8,6 +8,7 @@
 #include "graph/build.h"
 #include "tensor/element.h"
 #include "tflite/convert.h"
+#include "tflite/sparse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static const struct {
     [TD__LITE_INT32] = {32, true, TD_INT32},      [TD__LITE_UINT8] = {8, true, TD_UINT8},
     [TD__LITE_INT64] = {64, true, TD_INT64},      [TD__LITE_BOOL] = {8, true, TD_BOOL},
     [TD__LITE_INT16] = {16, true, TD_INT16},      [TD__LITE_INT8] = {8, true, TD_INT8},
-    [TD__LITE_INT4] = {4, true, TD_INT8},
+    [TD__LITE_INT4] = {4, true, TD_INT8},         [TD__LITE_FLOAT64] = {64, false, TD_FLOAT32},
+    [TD__LITE_UINT32] = {32, true, TD_INT64},     [TD__LITE_UINT16] = {16, true, TD_INT64},
 };
 
 static bool is_known(int type) {
@@ -64,8 +66,12 @@ static int64_t whole_at(const td__lite_tensor *t, int64_t i) {
         return (int8_t)*at;
     case TD__LITE_INT16:
         return (int16_t)(at[0] | at[1] << 8);
+    case TD__LITE_UINT16:
+        return at[0] | at[1] << 8;
     case TD__LITE_INT32:
         return (int32_t)td__load32(at);
+    case TD__LITE_UINT32:
+        return (int64_t)td__load32(at);
     default:
         return (int64_t)td__load64(at);
     }
@@ -79,6 +85,9 @@ static float real_at(td__lite *lite, const td__lite_tensor *t, int64_t i, int64_
     }
     if (t->type == TD__LITE_FLOAT16) {
         return td__from_float16((uint16_t)(at[0] | at[1] << 8));
+    }
+    if (t->type == TD__LITE_FLOAT64) {
+        return (float)td__double_of(td__load64(at));
     }
     size_t place = (size_t)(i / inner % (int64_t)t->scale_count);
     const uint8_t *bytes = lite->flat.bytes;
@@ -244,6 +253,17 @@ static void find_data(td__lite *lite, size_t buffer, td__lite_tensor *t) {
     t->data = at ? flat->bytes + at : NULL;
 }
 
+/* Of those that cannot be kept. */
+static const char *type_name(int type) {
+    static const char *const names[] = {
+        [5] = "a tensor of texts (type STRING)", [8] = "a tensor of type COMPLEX64",
+        [11] = "a tensor of type COMPLEX128",    [12] = "a tensor of type UINT64",
+        [13] = "a tensor that is a RESOURCE",    [14] = "a tensor of type VARIANT",
+        [18] = "a tensor of type BFLOAT16"};
+    bool known = type > 0 && type < (int)(sizeof names / sizeof *names) && names[type];
+    return known ? names[type] : "a tensor of a type that is not known";
+}
+
 static const char *read_tensor(td__lite *lite, size_t table, size_t buffers, size_t buffer_count,
                                td__lite_tensor *t) {
     td__flat *flat = &lite->flat;
@@ -251,9 +271,19 @@ static const char *read_tensor(td__lite *lite, size_t table, size_t buffers, siz
     size_t shape = td__flat_vector(flat, table, 0, 4, &count);
     size_t signature = td__flat_vector(flat, table, 7, 4, &signed_count);
     t->type = td__flat_byte(flat, table, 1, 0);
+    size_t text = td__flat_vector(flat, table, 3, 1, &length);
+    char called[300] = "tensor";
+    if (text) {
+        (void)snprintf(called, sizeof called, "%.*s", (int)(length < 200 ? length : 200),
+                       (const char *)flat->bytes + text);
+        called[strcspn(called, ";")] = 0; /* of operators that were made into one: the first */
+    }
+    for (char *c = called; *c; c++) {
+        *c = *c < 32 || *c > 126 ? '_' : *c;
+    }
+    t->name = td__operators_name(lite->to, called);
     if (count > TD_MAX_RANK || !is_known(t->type)) {
-        return count > TD_MAX_RANK ? "a tensor has too many axes"
-                                   : "a tensor is of a type that is not supported";
+        return count > TD_MAX_RANK ? "a tensor of more than 8 axes" : type_name(t->type);
     }
     for (size_t i = 0; i < count; i++) {
         bool open = signed_count == count && (int32_t)td__flat_u32(flat, signature + 4 * i) < 0;
@@ -267,19 +297,13 @@ static const char *read_tensor(td__lite *lite, size_t table, size_t buffers, siz
     t->scales = td__flat_vector(flat, quantization, 2, 4, &t->scale_count);
     t->zeros = td__flat_vector(flat, quantization, 3, 8, &t->zero_count);
     t->scale_axis = td__flat_int(flat, quantization, 6, 0);
-    size_t text = td__flat_vector(flat, table, 3, 1, &length);
-    char called[300] = "tensor";
-    if (text) {
-        (void)snprintf(called, sizeof called, "%.*s", (int)(length < 200 ? length : 200),
-                       (const char *)flat->bytes + text);
-        called[strcspn(called, ";")] = 0; /* of operators that were made into one: the first */
-    }
-    for (char *c = called; *c; c++) {
-        *c = *c < 32 || *c > 126 ? '_' : *c;
-    }
-    t->name = td__operators_name(lite->to, called);
     int64_t elements = t->data ? count_of(t) : 0;
+    size_t sparsity = t->data ? td__flat_child(flat, table, 6) : 0;
+    if (sparsity && td__flat_child(flat, sparsity, 2)) {
+        return td__lite_densify(lite, sparsity, elements, types[t->type].bits / 8, t);
+    }
     bool fits = elements >= 0 && ((size_t)elements * types[t->type].bits + 7) / 8 == t->data_size;
+    flat->bad = flat->bad || (t->data && !fits);
     return !t->data || fits ? NULL : "a constant has another size than its shape";
 }
 
@@ -329,8 +353,13 @@ static td_status read_tensors(td__lite *lite, size_t model, size_t graph, const 
     for (size_t i = 0; i < lite->tensor_count; i++) {
         const char *wrong = read_tensor(lite, td__flat_follow(flat, tensors + 4 * i), buffers,
                                         buffer_count, &lite->tensors[i]);
-        if (wrong || flat->bad || !lite->tensors[i].name) {
+        if (flat->bad || !lite->tensors[i].name) {
             return tflite_malformed(path, wrong ? wrong : "it is cut off", error);
+        }
+        if (wrong) { /* a sound file may have it */
+            return td_error_set(error, TD_UNSUPPORTED,
+                                "%s: not supported of TensorFlow Lite: %s ('%.100s')", path, wrong,
+                                lite->tensors[i].name);
         }
     }
     return name_apart(lite) ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
@@ -509,6 +538,9 @@ td__graph *td__tflite_graph(const void *bytes, size_t size, const char *path, td
         (void)td_error_set(error, reason.status, "%s: %s", path, reason.text);
     }
     td__operators_destroy(lite.to);
+    for (size_t i = 0; lite.tensors && i < lite.tensor_count; i++) {
+        td__free(lite.tensors[i].whole);
+    }
     td__free(lite.tensors);
     return graph;
 }
