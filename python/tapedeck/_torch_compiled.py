@@ -147,7 +147,7 @@ class CompiledLayers:
             if i > 0 and type(module) is torch.nn.Sequential:
                 continue  # its last module's output
             hook = _Hook(self.key, i) if i > 0 else _RootHook(self.key, i)
-            hook.outputs, hook.errors = outputs or i == 0, errors or i == 0
+            hook.outputs, hook.errors = outputs or i in (0, len(watcher.layers) - 1), errors or i == 0  # an effect of the backward pass needs one before
             self.handles.append(module.register_forward_hook(hook))
 
     def _see_model(self, output: Any) -> None:
