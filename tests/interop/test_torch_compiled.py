@@ -173,13 +173,13 @@ class Compiled(Case):
             _, losses, weights, bare = self.train(kind, sizes=sizes, evaluates=True, dynamic=True)
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            deck, same, also, graphs = self.train(kind, "dynamic", sizes=sizes, evaluates=True, dynamic=True)
+            deck, same, also, graphs = self.train(kind, "dynamic", sizes=sizes, evaluates=True, dynamic=True, form="stats")
             self.assertEqual((losses, bare), (same, graphs))
             self.assertTrue(all(torch.equal(weights[key], also[key]) for key in weights))
-            steps = np.load(os.path.join(deck.folder, f"{'head' if kind is Convolutions else 'layers.2'}.output.steps.npy"))
-            self.assertEqual(steps.tolist(), [2, 4, 6])
-            self.assertEqual([len(tapedeck.Run(deck.folder)["head.output" if kind is Convolutions else "layers.2.error"].at(step)) for step in (2, 4, 6)],
-                             [12, 9, 16])
+            with sqlite3.connect(os.path.join(deck.folder, "run.db")) as database:
+                name = "head.error" if kind is Convolutions else "layers.2.error"
+                counts = database.execute("select step, count from stats join signal on signal.id = stats.signal where name = ? order by step", [name])
+                self.assertEqual(counts.fetchall(), [(step, rows * kind.classes) for step, rows in ((2, 12), (4, 9), (6, 16))])
 
     def test_micro_batches(self):
         deck, _, _, graphs = self.train(Perceptron, "micro", micro=3, every=1, form="stats", backend="aot_eager", tracks=[{"what": "gradient_noise_scale,gradient_variance", "to": "sqlite"}])
@@ -229,8 +229,10 @@ class Compiled(Case):
             _, losses, weights, _ = self.train(kind)
             deck, same, also, graphs = self.train(kind, f"errors{kind.__name__}", log="errors,gradients", every=1)
             both, *_ = self.train(kind, f"both{kind.__name__}", every=1)
-            self.assertEqual(losses, same)
-            self.assertTrue(all(torch.equal(weights[key], also[key]) for key in weights))
+            np.testing.assert_allclose(same, losses, rtol=1e-5)  # it fuses other loops: the last digits may differ
+            for key in weights:
+                np.testing.assert_allclose(also[key], weights[key], rtol=1e-4, atol=1e-6)
+            self.assertEqual(graphs[-1], graphs[0])
             run, other = tapedeck.Run(deck.folder), tapedeck.Run(both.folder)
             names = [name for name in run if name.endswith(".error")]
             self.assertEqual(names, [name for name in other if name.endswith(".error")])
