@@ -80,8 +80,7 @@ def watch(
         functions: also record what the model computes between its modules, as ``block.0/relu.output``, ``block.0/add.error``:
             functions of torch and arithmetic, with a number behind where a module calls one again (``block.0/add@1.output``).
         compiled: outputs and errors are recorded by an operator within the graph that ``torch.compile`` makes, so that steps that are
-            recorded stay compiled; watch the model before its first call. With ``log=`` that names errors and no outputs the compiler
-            still fuses what it can. Otherwise steps of a compiled model that are recorded run eagerly, which attention, functions,
+            recorded stay compiled; watch the model before its first call. Otherwise steps of a compiled model that are recorded run eagerly, which attention, functions,
             ``gradient_norm.rows``, facts about the loop and modules that are called several times in a step need.
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
@@ -105,7 +104,7 @@ def watch(
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
     watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks and not compiled, world, local,
-                      functions, owner_of(bare(model), optimizer), _inside(words_of(chosen)) if compiled else None)
+                      functions, owner_of(bare(model), optimizer), compiled)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)
@@ -126,12 +125,6 @@ def watch(
         deck._parts.append(TorchVerifier(watcher, model, verify_every))
     watcher.after_step()
     return deck
-
-
-def _inside(groups: Iterable[str]) -> tuple[bool, bool]:
-    """Whether outputs and errors may be wanted of a compiled model: without groups, whatever tracks name."""
-    groups = set(groups)
-    return "outputs" in groups or not groups, "errors" in groups or not groups
 
 
 def _check_names(deck: Deck | None, model: torch.nn.Module, prefix: str) -> None:

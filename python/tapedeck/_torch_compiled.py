@@ -50,17 +50,15 @@ class _Beside(torch.autograd.Function):
     may change it in place."""
 
     @staticmethod
-    def forward(ctx: Any, value: torch.Tensor, model: int, layer: int, part: str, outputs: bool, errors: bool) -> torch.Tensor:
-        ctx.at, ctx.errors = (model, layer, part), errors
-        if outputs:
-            torch.ops.tapedeck.record(value, model, layer, part, False)
+    def forward(ctx: Any, value: torch.Tensor, model: int, layer: int, part: str) -> torch.Tensor:
+        ctx.at = (model, layer, part)
+        torch.ops.tapedeck.record(value, model, layer, part, False)
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        if ctx.errors:
-            torch.ops.tapedeck.record(gradient, *ctx.at, True)
-        return gradient, None, None, None, None, None
+        torch.ops.tapedeck.record(gradient, *ctx.at, True)
+        return gradient, None, None, None
 
 
 class _Hook:
@@ -68,7 +66,6 @@ class _Hook:
 
     def __init__(self, *at: Any) -> None:
         self.at = at  # model, layer
-        self.outputs = self.errors = True
 
     def __call__(self, module: torch.nn.Module, arguments: Any, output: Any) -> Any:
         if torch.compiler.is_compiling() and torch.is_grad_enabled():
@@ -78,8 +75,8 @@ class _Hook:
     def put_beside(self, output: Any, part: str) -> Any:
         if isinstance(output, torch.Tensor):
             if output.is_floating_point() and output.requires_grad:
-                return _Beside.apply(output, *self.at, part, self.outputs, self.errors)
-            if output.is_floating_point() and self.outputs:
+                return _Beside.apply(output, *self.at, part)
+            if output.is_floating_point():
                 torch.ops.tapedeck.record(output, *self.at, part, False)
         elif type(output) in (tuple, list):
             return type(output)([self.put_beside(item, f"{part}.{i}") for i, item in enumerate(output)])
@@ -124,10 +121,9 @@ def _get_nothing() -> Any:
 
 
 class CompiledLayers:
-    """Of one model. Where only errors are wanted, the model's own output is all that is seen of the forward pass: what the
-    compiler need not keep for us it fuses as it does without us."""
+    """Of one model."""
 
-    def __init__(self, watcher: Any, outputs: bool, errors: bool) -> None:
+    def __init__(self, watcher: Any) -> None:
         self.watcher = watcher
         self.flag = False  # something is due in the open step
         self.nodes: list[Any] = []  # of the parameters, then
@@ -147,7 +143,6 @@ class CompiledLayers:
             if i > 0 and type(module) is torch.nn.Sequential:
                 continue  # its last module's output
             hook = _Hook(self.key, i) if i > 0 else _RootHook(self.key, i)
-            hook.outputs, hook.errors = outputs or i in (0, len(watcher.layers) - 1), errors or i == 0  # an effect of the backward pass needs one before
             self.handles.append(module.register_forward_hook(hook))
 
     def _see_model(self, output: Any) -> None:

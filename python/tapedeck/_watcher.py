@@ -40,7 +40,7 @@ class Watcher(Recording):
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
                  loop_checks: bool, world: int, local: bool, functions: bool = False, zero: Any = None,
-                 compiled: tuple[bool, bool] | None = None) -> None:
+                 compiled: bool = False) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -93,19 +93,19 @@ class Watcher(Recording):
         self.optimizers = [(ZeroUpdates if self.parts else Updates)(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
         self.inside: CompiledLayers | None = None  # what the compiled graph has for us
-        if compiled is not None:
-            self._record_inside(*compiled)
+        if compiled:
+            self._record_inside()
         self.derived: list[Any] = [LossRows(self), MicroGradients(self), GradientNoise(self, world)]
         if self.inside is None:  # compiled code depends on the function that this replaces, and calls no taps
             self.derived += [Attention(self), ExampleGradients(self, self.derived[0])]
         self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
         self.functions = Functions(self) if functions else None
 
-    def _record_inside(self, outputs: bool, errors: bool) -> None:
+    def _record_inside(self) -> None:
         if self.parallel or not is_available():
             raise ValueError("compiled=True needs PyTorch 2.10 or newer, and a model that is not in DataParallel")
         self.compiled = True
-        self.inside = CompiledLayers(self, outputs, errors)
+        self.inside = CompiledLayers(self)
 
     def _declare(self) -> None:
         order = 0

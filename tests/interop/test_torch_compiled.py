@@ -224,22 +224,6 @@ class Compiled(Case):
         self.assertLessEqual({"layers.0.output", "layers.0@1.output"}, set(run))
         self.assertNotIn("layers.0.error", set(run))
 
-    def test_errors_alone_leave_the_forward_pass_as_it_is(self):
-        for kind in (Convolutions, Transformer):
-            _, losses, weights, _ = self.train(kind)
-            deck, same, also, graphs = self.train(kind, f"errors{kind.__name__}", log="errors,gradients", every=1)
-            both, *_ = self.train(kind, f"both{kind.__name__}", every=1)
-            np.testing.assert_allclose(same, losses, rtol=1e-5)  # it fuses other loops: the last digits may differ
-            for key in weights:
-                np.testing.assert_allclose(also[key], weights[key], rtol=1e-4, atol=1e-6)
-            self.assertEqual(graphs[-1], graphs[0])
-            run, other = tapedeck.Run(deck.folder), tapedeck.Run(both.folder)
-            names = [name for name in run if name.endswith(".error")]
-            self.assertEqual(names, [name for name in other if name.endswith(".error")])
-            self.assertGreater(len(names), 5)
-            for name in names:
-                np.testing.assert_allclose(run[name].at(4), other[name].at(4), rtol=1e-4, atol=1e-6)
-
     def test_what_was_compiled_before_is_recorded_or_reported(self):
         torch.manual_seed(0)
         model = Perceptron()
