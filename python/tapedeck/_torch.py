@@ -41,6 +41,7 @@ def watch(
     prefix: str = "",
     loop_checks: bool = True,
     functions: bool = False,
+    compiled: bool = False,
     capsule: int = 0,
     verify_every: int = 0,
     **options: Unpack[DeckOptions],
@@ -61,7 +62,7 @@ def watch(
     ``0.weight.update``; the second call of a shared module in a step is ``0@1.output``, parts of a tuple or dict
     ``lstm.0.output``, those of a complex tensor ``fft.real.output``. A model that is itself a layer is called ``model``.
     `Deck.track` adds to what is recorded. Loss and weights are those of training without it, bit for bit (with
-    ``torch.compile`` the steps that are recorded run eagerly).
+    ``torch.compile`` the steps that are recorded run eagerly, unless with ``compiled=True``).
 
     Args:
         optimizer: needed for updates, and for gradients after clipping and unscaling; several as a list or a dict.
@@ -78,6 +79,9 @@ def watch(
             attributes of torch's modules are replaced (docs/python.md); False leaves them as they are.
         functions: also record what the model computes between its modules, as ``block.0/relu.output``, ``block.0/add.error``:
             functions of torch and arithmetic, with a number behind where a module calls one again (``block.0/add@1.output``).
+        compiled: outputs and errors are recorded by an operator within the graph that ``torch.compile`` makes, so that steps that are
+            recorded stay compiled; watch the model before its first call. Otherwise steps of a compiled model that are recorded run eagerly, which attention, functions,
+            ``gradient_norm.rows``, facts about the loop and modules that are called several times in a step need.
         capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
             spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
             again. Costs two copies of model and optimizer state, and of the batches.
@@ -90,6 +94,8 @@ def watch(
     local = LOCAL in words_of(log)
     chosen = (*GROUPS, LOCAL) if local and "all" in words_of(log) else GROUPS if "all" in words_of(log) else log
     default_tracks((), log=chosen)  # raises before anything is made
+    if compiled and functions:
+        raise ValueError("compiled=True records modules, not functions")
     rank, world = _rank()
     _check_names(deck, model, prefix)
     _release(bare(model), deck)
@@ -97,8 +103,8 @@ def watch(
     if deck is None:
         deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks, world, local,
-                      functions, owner_of(bare(model), optimizer))
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks and not compiled, world, local,
+                      functions, owner_of(bare(model), optimizer), compiled)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)

@@ -126,6 +126,12 @@ class LossRows:
         self.open_step(False)
         self.numbers.listen(False)
 
+    def number(self, examples: int) -> None:
+        """The rows of the first batch of a step."""
+        numbers = self.numbers.take(examples)
+        if numbers is not None and not getattr(self.watcher.deck, "_rows_given", False):
+            self.watcher.deck._native.batch(torch.tensor(numbers, dtype=torch.int64).numpy())
+
     def see(self, losses: Any) -> None:
         watcher = self.watcher
         if (self.serial != watcher.serial or watcher.merges) and self.signal.wants():
@@ -146,7 +152,6 @@ class LossRows:
             values, counts = _LOSSES[kind_of(node)](node)
             examples = _examples_of(node, len(values)) if values.dim() == 1 else len(values)
             rows = _row_means(values, counts, examples)
-        numbers = None if more else self.numbers.take(examples)
-        if numbers is not None and not getattr(self.watcher.deck, "_rows_given", False):
-            self.watcher.deck._native.batch(torch.tensor(numbers, dtype=torch.int64).numpy())
+        if not more:
+            self.number(examples)
         self.watcher.put(self.signal, rows, more)

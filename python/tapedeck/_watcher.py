@@ -24,6 +24,8 @@ from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
 from ._torch_attention import Attention
+from ._torch_compiled import CompiledLayers, is_available
+from ._torch_examples import ExampleGradients
 from ._torch_functions import Functions
 from ._torch_micro import GradientNoise, MicroGradients
 from ._torch_rows import LossRows
@@ -37,7 +39,8 @@ class Watcher(Recording):
     """What goes with a deck that watches a model."""
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
-                 loop_checks: bool, world: int, local: bool, functions: bool = False, zero: Any = None) -> None:
+                 loop_checks: bool, world: int, local: bool, functions: bool = False, zero: Any = None,
+                 compiled: bool = False) -> None:
         super().__init__(deck, prefix)
         self.owns_deck = False  # watch() made it
         self.finished = False
@@ -89,9 +92,20 @@ class Watcher(Recording):
             self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix)
         self.optimizers = [(ZeroUpdates if self.parts else Updates)(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
-        self.derived = [LossRows(self), Attention(self), MicroGradients(self), GradientNoise(self, world)]
+        self.inside: CompiledLayers | None = None  # what the compiled graph has for us
+        if compiled:
+            self._record_inside()
+        self.derived: list[Any] = [LossRows(self), MicroGradients(self), GradientNoise(self, world)]
+        if self.inside is None:  # compiled code depends on the function that this replaces, and calls no taps
+            self.derived += [Attention(self), ExampleGradients(self, self.derived[0])]
         self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
         self.functions = Functions(self) if functions else None
+
+    def _record_inside(self) -> None:
+        if self.parallel or not is_available():
+            raise ValueError("compiled=True needs PyTorch 2.10 or newer, and a model that is not in DataParallel")
+        self.compiled = True
+        self.inside = CompiledLayers(self)
 
     def _declare(self) -> None:
         order = 0
@@ -145,7 +159,7 @@ class Watcher(Recording):
             self.warn_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
                            "not recorded")
         if self.compiled:
-            self.note("compiled", "steps that are recorded run eagerly")
+            self.note("compiled", "steps that are recorded run eagerly" if self.inside is None else "steps that are recorded are compiled")
         frozen = [p.name for p in self.parameters if not p.tensor.requires_grad]
         if frozen:
             self.note("frozen_parameters", ",".join(frozen))
@@ -190,6 +204,11 @@ class Watcher(Recording):
             self.warn_once("data_parallel", "DataParallel copies the model in every step: outputs and errors are not "
                            "recorded; DistributedDataParallel has them")
             return
+        if self.inside is not None:
+            self.inside.switch(True)
+            self.handles = [self.inside]
+            self.handles += [tensor.register_hook(EagerHook(partial(self._put_local, signal))) for tensor, signal in self.local]
+            return
         if self.compiled and not stance.force_eager(self):
             self.warn_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step (2.6 and newer can): its "
                            "outputs and errors are not recorded")
@@ -204,10 +223,13 @@ class Watcher(Recording):
             self.guard("local_gradients", self.put, signal, gradient if self.loss_scale == 1 else gradient / self.loss_scale)
 
     def _take_off(self) -> None:
-        if self.handles:
+        if self.inside is not None:
+            self.inside.switch(False)
+        elif self.handles:
             self.handles[0].tap.around = None
         for handle in self.handles:
-            handle.remove()
+            if handle is not self.inside:
+                handle.remove()
         self.handles.clear()
         stance.release(self)
 
@@ -221,6 +243,9 @@ class Watcher(Recording):
         if self.optimizers and not self.clock.stepped:  # the optimizer's step was compiled, too
             missing = "outputs, errors, gradients and updates"
             self._put_values(self.parameters)
+        if self.inside is not None:
+            self._leave_graph(missing)
+            return
         if self.compiled or not _has_compiled():
             self.warn_once("unseen", f"parameters changed and no layer of the model was called: its {missing} are not recorded")
             return
@@ -231,6 +256,14 @@ class Watcher(Recording):
             "nor are those of later steps: this PyTorch cannot run them eagerly (2.6 and newer can)"))
         if not eager:
             self._take_off()
+
+    def _leave_graph(self, missing: str) -> None:
+        """The compiled code has no operator of ours."""
+        self.warn_once("compiled", f"step {self.deck.steps + 1} ran in a function that was compiled before watch(), or has no layer of the model: its "
+                       f"{missing} are not recorded; from now on steps that are recorded run eagerly")
+        self._take_off()
+        self.inside.remove()
+        self.inside = None
 
     def see_added(self, trained: set[int]) -> None:
         """Parameters of the model that an optimizer has, and that were not there when the model was watched."""
@@ -292,6 +325,8 @@ class Watcher(Recording):
         return self.task_counts
 
     def _is_loss_pass(self) -> bool:
+        if self.inside is not None:
+            return self.inside.is_loss_pass()
         if self.sharded:  # other parameters are in the graph, for as long as they are needed
             return not torch.is_grad_enabled()
         if any(p.tensor.requires_grad and _is_reached(p.tensor) for p in self.parameters):
@@ -437,6 +472,8 @@ class Watcher(Recording):
         self.scaler.settle()
         self.guard("step", self.put_waiting)
         self._take_off()
+        if self.inside is not None:
+            self.inside.remove()
         for updates in self.optimizers:
             for handle in updates.handles:
                 handle.remove()

@@ -227,12 +227,15 @@ static void note_lost(td_signal *signal) {
                        "of a step's parts those that came after the queue was full");
 }
 
-td_status td_signal_record_summary(td_signal *signal, const td_summary *summary) {
+td_status td_signal_record_summary(td_signal *signal, const td_summary *given) {
     td_error error = {0};
-    uint32_t forms = signal && summary ? td_signal_forms(signal) : 0;
+    uint32_t forms = signal && given ? td_signal_forms(signal) : 0;
     if (!forms) {
-        return signal && summary ? TD_OK : TD_INVALID;
+        return signal && given ? TD_OK : TD_INVALID;
     }
+    td_summary own = {0}; /* the caller's may be of an older header */
+    memcpy(&own, given, given->size && given->size < sizeof own ? given->size : sizeof own);
+    const td_summary *summary = &own;
     td_deck *deck = signal->deck;
     uint64_t start = td__ticks();
     td_status status = check_summary(signal, summary, forms, &error);
