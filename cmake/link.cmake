@@ -97,6 +97,9 @@ function(td_plugin name)
             return()
         endif()
         list(APPEND libraries Threads::Threads PkgConfig::${prefix})
+        if(SKBUILD AND DEFINED TD_SYSROOT) # static libraries, of which each needs others behind it
+            list(APPEND libraries ${${prefix}_STATIC_LDFLAGS} m)
+        endif()
     endif()
     if(NOT arg_ALONE)
         # In a wheel the program has the library within: what a plugin uses of it, it has within as well.

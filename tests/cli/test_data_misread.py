@@ -84,7 +84,7 @@ class Misread(Case):
         with zipfile.ZipFile(self.path("d.zip"), "w") as archive:
             archive.write(self.path("d.csv"), "d.csv")
             archive.write(self.path("d.csv"), "e.csv")
-        self.assertIn("d.zip: a zip archive of several files, or of none; it has: d.csv, e.csv: name one",
+        self.assertIn("d.zip: a zip archive of several files; it has: d.csv, e.csv: name one",
                       self.on("train: d.zip, label: y"))
 
 

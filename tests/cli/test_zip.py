@@ -63,11 +63,11 @@ class Zip(Case):
 
     def test_mistakes(self):
         self.pack("two.zip", {"x.csv": "c,y\n1,2\n", "data.csv": ROWS})
-        self.refused("two.zip", "a zip archive of several files, or of none; it has: data.csv, x.csv: name one, ARCHIVE.zip/MEMBER")
+        self.refused("two.zip", "a zip archive of several files; it has: data.csv, x.csv: name one, ARCHIVE.zip/MEMBER")
         self.refused("two.zip/z.csv", "two.zip: no member 'z.csv'; it has: data.csv, x.csv")
         self.refused("nothing.zip/z.csv", "nothing.zip' that can be read")
         self.pack("empty.zip", {})
-        self.refused("empty.zip", "a zip archive of several files, or of none")
+        self.refused("empty.zip", "a zip archive without arrays (.npy) and without a CSV file")
         self.write("fake.zip", "a,b,y\n1,2,3\n")
         self.refused("fake.zip/x.csv", "fake.zip is no zip archive")
         self.pack("good.zip", {"data.csv": ROWS})

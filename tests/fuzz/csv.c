@@ -13,9 +13,16 @@ typedef struct result {
 
 static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t capacity) {
     static const char *const label[] = {"last"}, *const ignore[] = {"0"};
+    const td_text text = {.column = choice & 64 ? "text" : "0",
+                          .tokens = choice & 128 ? TD_TOKENS_CHARACTERS : TD_TOKENS_WORDS};
+    const td_date date = {.column = choice & 64 ? "date" : "1"};
     td_data_options options = {.label = {label, choice & 1},
                                .ignore = {ignore, choice >> 1 & 1},
+                               .text = {&text, choice >> 4 & 1},
+                               .dates = {&date, choice >> 5 & 1},
                                .header = (td_header)((choice >> 2 & 3) % 3)};
+    td__names inputs = {0}, words[TD__TEXTS_MAXIMUM] = {{0}};
+    td_date dates[TD__DATES_MAXIMUM] = {date};
     result r = {0};
     td_error error = {0};
     td__input *input = NULL;
@@ -24,7 +31,16 @@ static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t cap
         abort();
     }
     td__csv csv = {.options = &options, .input = input, .error = &error, .capacity = capacity};
-    r.status = td__csv_start(&csv);
+    if (choice & 48) {
+        td__csv like = csv;
+        r.status = td__csv_survey(&like, &inputs, words, dates);
+        r.status = r.status ? r.status : td__input_rewind(input, &error);
+        csv.inputs = (td_names){(const char *const *)inputs.items, inputs.count};
+        csv.words = words;
+        csv.known_dates = dates;
+        csv.surveyed = true;
+    }
+    r.status = r.status ? r.status : td__csv_start(&csv);
     if (!r.status) {
         r.status = td__csv_parse(&csv, &r.store);
     }
@@ -34,6 +50,10 @@ static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t cap
     }
     td__csv_release(&csv);
     td__input_close(input);
+    td__names_release(&inputs);
+    for (int i = 0; i < TD__TEXTS_MAXIMUM; i++) {
+        td__names_release(&words[i]);
+    }
     return r;
 }
 

@@ -154,6 +154,9 @@ static td_status choose_member(const td__zip *zip, const char *wanted, char **na
                              (int)(entry->name_size < 60 ? entry->name_size : 60), entry->name);
         used = used + (size_t)wrote < sizeof list ? used + (size_t)wrote : sizeof list - 1;
     }
+    if (!count && !wanted) {
+        return TD_OK; /* of arrays, without any */
+    }
     char shown[4 * sizeof list];
     for (char *c = list; *c; c++) { /* names are other people's */
         *c = (unsigned char)*c < ' ' ? '?' : *c;
@@ -161,8 +164,7 @@ static td_status choose_member(const td__zip *zip, const char *wanted, char **na
     (void)snprintf(shown, sizeof shown, "%s", list);
     if (wanted ? !td__zip_find(zip, wanted) : count != 1) {
         return td_error_set(error, wanted ? TD_NOT_FOUND : TD_FORMAT, "%s: %s%.60s%s; it has: %s%s",
-                            zip->origin,
-                            wanted ? "no member '" : "a zip archive of several files, or of none",
+                            zip->origin, wanted ? "no member '" : "a zip archive of several files",
                             wanted ? wanted : "", wanted ? "'" : "", shown,
                             count > 1 && !wanted ? ": name one, ARCHIVE.zip/MEMBER" : "");
     }

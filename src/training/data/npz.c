@@ -41,8 +41,7 @@ static td_status no_such_array(const td__zip *zip, const char *wanted, td_error 
     char hint[TD__HINT_ROOM];
     if (count == 0) {
         return td_error_set(error, TD_NOT_FOUND,
-                            "%s: a zip archive without arrays (.npy) in it; unpack a zipped CSV "
-                            "file first (unzip), or pack it with gzip, which is read as it is",
+                            "%s: a zip archive without arrays (.npy) and without a CSV file",
                             zip->origin);
     }
     return td_error_set(error, TD_NOT_FOUND, "%s: no array '%s'%s; it has: %s", zip->origin, wanted,

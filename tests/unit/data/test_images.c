@@ -189,17 +189,18 @@ static void images_that_cannot_be_read_are_counted(void **state) {
     make_folder("others/b");
     snprintf(path, sizeof path, "%s/others", scratch);
     write_jpeg("others/a/0.jpg", SIDE, 1);
-    write_text("others/a/1.webp", "…");
+    write_text("others/a/1.heic", "…");
     write_text("others/a/notes.txt", "…");
-    write_text("others/b/1.webp", "…");
+    write_text("others/b/1.heic", "…");
     write_text("others/b/2.GIF", "…");
-    assert_refused(TD_DATA(.train = path), TD_UNSUPPORTED, "others/b: no PNG or JPEG images",
-                   "(1 .webp, 1 .gif) cannot be read: convert it to PNG");
+    assert_refused(TD_DATA(.train = path), TD_UNSUPPORTED,
+                   "others/b: no PNG, JPEG, BMP, WebP or TIFF",
+                   "(1 .gif, 1 .heic) cannot be read: convert it to PNG");
     write_jpeg("others/b/0.jpg", SIDE, 1);
     td_dataset *data = open_data(TD_DATA(.train = path));
     assert_int_equal(td_dataset_info(data)->training, 2);
     assert_int_equal(td_dataset_info(data)->remarks.count, 1);
-    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0], "left out: 2 .webp, 1 .gif"));
+    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0], "left out: 1 .gif, 2 .heic"));
     td_dataset_close(data);
 }
 
@@ -252,7 +253,7 @@ static void damaged_images_are_named(void **state) {
     assert_int_equal(truncate(jpeg, 700), 0);
     assert_refused(TD_DATA(.train = path), TD_FORMAT, "damaged/a/0.jpg", "JPEG");
     write_text("damaged/a/0.jpg", "hello");
-    assert_refused(TD_DATA(.train = path), TD_FORMAT, "0.jpg", "neither");
+    assert_refused(TD_DATA(.train = path), TD_FORMAT, "0.jpg", "no PNG, JPEG");
     write_bytes("damaged/a/0.jpg",
                 "\x89PNG\r\n\x1A\n\0\0\0\rIHDR\x7F\xFF\xFF\xFF\x7F\xFF\xFF\xFF"
                 "\x08\2\0\0\0\0\0\0\0",
@@ -270,7 +271,7 @@ static void folders_without_classes_or_images_are_refused(void **state) {
     snprintf(path, sizeof path, "%s/empty", scratch);
     assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty", "sub-folders");
     make_folder("empty/a");
-    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty/a", "no PNG or JPEG");
+    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty/a", "no PNG, JPEG");
     assert_refused(TD_DATA(.train = path, .label = TD_NAMES("x")), TD_INVALID, "`label`");
 }
 
