@@ -33,7 +33,7 @@ static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t cap
     td__csv csv = {.options = &options, .input = input, .error = &error, .capacity = capacity};
     if (choice & 48) {
         td__csv like = csv;
-        r.status = td__csv_survey(&like, &inputs, words, dates);
+        r.status = td__csv_survey(&like, false, &inputs, words, dates);
         r.status = r.status ? r.status : td__input_rewind(input, &error);
         csv.inputs = (td_names){(const char *const *)inputs.items, inputs.count};
         csv.words = words;
