@@ -164,7 +164,7 @@ class Arrow(unittest.TestCase):
         self.assertEqual(parquet.read_table(path)["step"].to_pylist(), list(range(1, STEPS + 1)))
         taken = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(taken.returncode, 1)
-        self.assertIn("exists", taken.stderr)
+        self.assertIn("--force replaces it", taken.stderr)
         wrong = subprocess.run(command[:-1] + [path + "2.parquet", "--form", "x"], capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("no form of a table", wrong.stderr)
