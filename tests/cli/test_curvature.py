@@ -86,6 +86,17 @@ class Curvature(Case):
         self.assertEqual(sorted(self.recorded("max_eigenvalue")), [2, 4, 6])
         self.assertEqual(self.tensors("curved"), self.tensors("plain"))
 
+    def test_a_weight_of_minus_zero_keeps_its_sign(self):
+        self.x[:, 0] = 0  # so that its gradient is 0
+        numpy.save(self.path("x.npy"), self.x)
+        numpy.savez(self.path("start.npz"), **{"out.kernel": numpy.array([[-0.0], [1], [1], [1]], "float32"), "out.bias": numpy.zeros(1, "float32")})
+        model = "weights: start.npz\nmodel: [{dense: {name: out, units: 1}}]\n"
+        self.train(model)
+        self.train(model, "record: [{what: loss, to: [csv]}]\n", "plain")
+        self.assertEqual(self.tensors("curved"), self.tensors("plain"))
+        kernel = numpy.load(self.path("runs", "curved", "out.kernel.npy"))[-1]
+        self.assertTrue(numpy.signbit(kernel[0]), kernel)
+
     def tensors(self, run):
         """What follows the header, which has the run's name."""
         data = self.bytes("runs", run, "model.safetensors")

@@ -105,6 +105,16 @@ static void move_weights(const probe *p, double by) {
     }
 }
 
+/* To the bit, which adding 0 would not be: of -0 and of weights that are not finite. */
+static void restore_weights(const probe *p) {
+    const float *from = p->weights;
+    for (size_t i = 0; i < p->trainer->learner.weight_count; i++) {
+        const td_tensor *tensor = p->trainer->learner.weights[i];
+        memcpy(td__floats(tensor), from, (size_t)tensor->count * sizeof *from);
+        from += tensor->count;
+    }
+}
+
 /* Averages of batch normalization, which a forward pass moves. */
 static size_t copy_others(const probe *p, bool back) {
     size_t at = 0;
@@ -241,7 +251,7 @@ static td_status compute_all(probe *p, td_error *error) {
     bool eigenvalue = td__pass_signals_want(&trainer->signals, entry_of(trainer, MAX_EIGENVALUE));
     td_status status = trainer->curvature.has_before ? record_along_update(p, error) : TD_OK;
     status = status || !eigenvalue ? status : record_eigenvalue(p, error);
-    move_weights(p, 0);
+    restore_weights(p);
     trainer->pass.signals = signals;
     return status;
 }
