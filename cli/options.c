@@ -195,13 +195,18 @@ static size_t add_shared(const command *cmd, option *all, size_t count, shared *
     return count;
 }
 
-/* Whether --json or --csv asks for data, which --quiet does not take away. */
+/* Whether --json, --csv or a file that is standard output asks for data, which --quiet does not take away. */
 static bool wants_data(const option *all, size_t count) {
-    static const char *const names[] = {"json", "csv", "markdown"};
+    static const char *const names[] = {"json", "csv", "markdown", "to", "junit"};
     bool wanted = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const option *found = find_option(all, count, names[i], strlen(names[i]));
-        wanted = wanted || (found && found->flag && *found->flag);
+        size_t listed = found && found->list ? *found->list_count : 0;
+        wanted = wanted || (found && found->flag && *found->flag) ||
+                 (found && found->text && *found->text && output_is_stdout(*found->text));
+        for (size_t k = 0; k < listed; k++) {
+            wanted = wanted || output_is_stdout(found->list[k]);
+        }
     }
     return wanted;
 }

@@ -122,6 +122,23 @@ class Dates(Case):
                                           rtol=1e-4)
         self.run_program("evaluate", "runs/d", "new.csv")
 
+    def test_a_model_goes_on_with_what_the_experiment_says(self):
+        self.put(["2023-12-30", "2024-02-01", "2024-04-03"])
+        self.train(EXPERIMENT.replace("DATES", "when"), "--quiet")
+        self.put(["31/12/2023", "01/02/2024", "03/04/2024"])
+        again = EXPERIMENT.replace("name: d", "name: e").replace("model: [dense: {units: 1}]", "model: {file: runs/d}")
+        self.train(again.replace("DATES", "{when: {order: day_first, since: 2023-12-01}}"), "--quiet")
+        rows = pandas.read_csv(self.path("runs", "e", "input.csv"))
+        names = [part for part in PARTS if part in ("year", "month", "day", "weekday", "month_sin", "month_cos", "weekday_sin", "weekday_cos", "days")]
+        self.assertEqual(rows[f"input_{names.index('days')}"].tolist(), [30, 62, 124])
+        self.assertEqual(rows["input_2"].tolist(), [31, 1, 3])
+
+    def test_columns_whose_names_begin_alike(self):
+        self.write("sales.csv", "when,when.spent,y\n2024-01-01,3,1\n2024-01-02,4,0\n2024-02-03,5,1\n")
+        self.train(EXPERIMENT.replace("DATES", "{when: [month]}"), "--quiet")
+        rows = pandas.read_csv(self.path("runs", "d", "input.csv"))
+        self.assertEqual((rows["input_0"].tolist(), rows["input_1"].tolist()), ([1, 1, 2], [3, 4, 5]))
+
     def test_a_validation_file_and_the_cache(self):
         self.put(["31/12/2023", "01/02/2024"] * 400)
         self.put(["01/02/2024", "03/02/2024"], "other.csv")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 import unittest
+from unittest import mock
 
 import numpy
 
@@ -123,6 +124,8 @@ class EveryCommand(Case):
         self.assertEqual([name for name in self.left() if "out" in name], [])
 
     def test_files_go_to_standard_output(self):
+        os.mkdir(self.path("temporary"))
+        self.enterContext(mock.patch.dict(os.environ, TMPDIR=self.path("temporary")))
         self.run_program("demo", "--quiet", "--to", "demo")
         run, data = "demo/runs/demo", "demo/digits.csv.gz"
         self.run_program("weights", run, "--to", "w.csv")
@@ -136,17 +139,17 @@ class EveryCommand(Case):
         self.assertEqual(self.run_program("predict", run, data, "--to", "-", "--quiet").stdout, self.read("p.csv"))
         self.assertEqual(self.run_bytes("predict", run, data, "-o", "-.npy"), self.bytes("p.npy"))
         self.assertTrue(self.run_bytes("evaluate", run, data, "-o", "-.png", "--quiet").startswith(b"\x89PNG"))
-        self.assertTrue(self.run_program("report", run, "-o", "-").stdout.startswith("<!doctype html>"))
-        self.assertIn("<testsuite", self.run_program("assert", run, "loss > 0", "--junit", "-").stdout)
+        for quiet in ([], ["--quiet"]):
+            self.assertEqual(self.run_program("weights", run, "--to", "-", *quiet).stdout, self.read("w.csv"))
+            self.assertTrue(self.run_program("report", run, "-o", "-", *quiet).stdout.startswith("<!doctype html>"))
+            self.assertIn("<testsuite", self.run_program("assert", run, "loss > 0", "--junit", "-", *quiet).stdout)
         self.assertTrue(self.run_program("init", data, "--to", "-").stdout.strip())
         for words in (["weights", run], ["gradients", run, data], ["predict", run, data], ["evaluate", run, data], ["report", run],
                       ["export", run, "--to", "csv"]):
             done = self.run_program(*words, "--to", "-", "--json", status=2)
             self.assertEqual((done.stdout, "standard output" in done.stderr), ("", True), words)
         self.assertIn("takes one", self.run_program("predict", run, data, "-o", "-", "-o", "-.npy", status=2).stderr)
-        self.assertEqual([name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith(".tapedeck-")
-                          and os.stat(os.path.join(os.environ.get("TMPDIR", "/tmp"), name)).st_uid == os.getuid()
-                          and os.listdir(os.path.join(os.environ.get("TMPDIR", "/tmp"), name)) == []], [])
+        self.assertEqual(os.listdir(self.path("temporary")), [])
 
     def test_export_to_one_file(self):
         self.small()

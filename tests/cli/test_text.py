@@ -131,6 +131,14 @@ class Text(Case):
         self.run_program("gradients", "runs/t", "texts.csv", "--layer", "words")
         self.run_program("evaluate", "runs/t", "texts.csv", "--json")
 
+    def test_the_vocabulary_of_a_model_cannot_become_smaller(self):
+        self.write_reviews(REVIEWS)
+        self.train(EXPERIMENT.replace("OPTIONS", "{length: 6}"), "--out", "runs")
+        self.write("again.yaml", EXPERIMENT.replace("OPTIONS", "{length: 6, vocabulary: 5}").split("model:")[0] +
+                   "model: {file: runs/t}\ntrain: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 1}\n")
+        done = self.run_program("train", "again.yaml", status=2)
+        self.assertIn("leave `vocabulary` out", done.stderr)
+
     def test_a_validation_file_has_the_vocabulary_of_training(self):
         self.write_reviews(REVIEWS)
         self.write_reviews(["film other", "other film"], "other.csv")

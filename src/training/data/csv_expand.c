@@ -28,12 +28,21 @@ td__csv_expansion td__csv_expansion_at(const td_data_options *options, size_t i)
     return (td__csv_expansion){TD__CSV_TEXT, (int32_t)i, options->text.items[i].column, '['};
 }
 
+/* Whether an input's name can end so: a file may have columns `when` and `when.spent`. */
+static bool is_made_of(td__csv_use use, const char *rest) {
+    size_t digits = strspn(rest, "0123456789");
+    return use == TD__CSV_CATEGORY ||
+           (use == TD__CSV_DATE ? td__date_part(rest) >= 0
+                                : digits > 0 && strcmp(rest + digits, "]") == 0);
+}
+
 ptrdiff_t td__csv_expansion_of(const td_data_options *options, const char *input,
                                const char **rest) {
     for (size_t i = 0; i < td__csv_expansion_count(options); i++) {
         td__csv_expansion one = td__csv_expansion_at(options, i);
         size_t length = strlen(one.column);
-        if (strncmp(input, one.column, length) == 0 && input[length] == one.mark) {
+        if (strncmp(input, one.column, length) == 0 && input[length] == one.mark &&
+            is_made_of(one.use, input + length + 1)) {
             *rest = input + length + 1;
             return (ptrdiff_t)i;
         }

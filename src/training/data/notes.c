@@ -410,8 +410,9 @@ bool td__data_notes_match(td__data_notes *notes, td_data_options *options) {
         for (size_t k = 0; k < notes->dates.count; k++) {
             const td_date *before = &notes->dates.items[k];
             if (!strcmp(before->column, dates[i].column)) {
-                dates[i].order = before->order;
-                dates[i].since = before->since;
+                dates[i].order =
+                    dates[i].order == TD_DATE_ORDER_AUTO ? before->order : dates[i].order;
+                dates[i].since = dates[i].has_since ? dates[i].since : before->since;
                 dates[i].has_since = true;
                 dates[i].parts = dates[i].parts.count ? dates[i].parts : before->parts;
             }

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/text.h"
 #include "group/group.h"
 #include "nn/model.h"
 
@@ -164,6 +165,21 @@ static td_dataset *open_data(const td_trainer *trainer, td_data_options *options
     return first ? data : td_dataset_open(options, reason);
 }
 
+/* The vocabulary of a model that training goes on from cannot become smaller. */
+static td_status check_vocabularies(const td_data_options *options, td_error *error) {
+    for (size_t i = 0; i < options->text.count; i++) {
+        const td_text *text = &options->text.items[i];
+        int64_t ids = (int64_t)text->words.count + TD__TEXT_FIRST;
+        if (text->words.count && text->vocabulary && ids > text->vocabulary) {
+            return td_error_set(error, TD_INVALID,
+                                "data: text: %s: vocabulary: the one of the model has %lld ids, "
+                                "more than %lld; leave `vocabulary` out",
+                                text->column, (long long)ids, (long long)text->vocabulary);
+        }
+    }
+    return TD_OK;
+}
+
 td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     td__feed *feed = &trainer->feed;
     td_data_options options = trainer->experiment->data;
@@ -172,8 +188,9 @@ td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     if (!td__data_notes_match(&trainer->notes.data, &options)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
+    td_status status = check_vocabularies(&options, error);
     options.while_reading = !trainer->options.read_first;
-    td_status status = td__trainer_order_inputs(trainer, &options, error);
+    status = status ? status : td__trainer_order_inputs(trainer, &options, error);
     if (status) {
         return status;
     }
