@@ -63,6 +63,10 @@ CASES = {
     "missing values left out": (lines(changed(changed(NUMBERS, 3, 0, ""), 150, 2, "?")), FEW + ", missing: drop", 4),
     "weights": (lines([row + [f"{1 + i % 3}"] for i, row in enumerate(TEXTS)], "a,b,kind,w"), FEW + ", weight: w", 4),
     "a validation file": (lines(TEXTS), FEW + ", validation: data.csv, standardize: true", 4),
+    "texts that become ids": (lines(QUOTED), "label: b, text: {kind: {length: 5}}", 0),
+    "dates": (lines([row + [f"{28 - i % 28}/{1 + i % 12}/{2024 - i // 50}"] for i, row in enumerate(TEXTS)], "a,b,kind,day"),
+              FEW + ", dates: {day: {order: day_first}}, standardize: true", 4),
+    "groups": (lines([row + [f"g{i * i % 23}"] for i, row in enumerate(TEXTS)], "a,b,kind,group"), FEW + ", groups: group, validation: 0.3", 4),
     "several files": (lines(TEXTS), FEW + ", train: [data.csv, data.csv]", 4),
 }
 # Name: file, data section.
