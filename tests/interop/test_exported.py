@@ -117,7 +117,36 @@ class Programs(Case):
             "torch.nn.functional.avg_pool2d(x[:, None, None].expand(-1, 1, 6, 5), 3, 2, 1, True, True)": "",
             "torch.nn.functional.avg_pool2d(x[:, None, None].expand(-1, 1, 6, 5), 3, 2, 1, True, False)": "",
             "torch.nn.functional.avg_pool2d(x[:, None, None].expand(-1, 1, 6, 5), 3, 2, 0, True, True)": "",
+            "torch.add(x, x, alpha=x.shape[0])": "aten.add.Tensor (its argument 'alpha' is not in the file)",
+            "torch.addmm(x[:1] / 0, x, torch.ones(5, 5), beta=0, alpha=3)": "",
+            "((x * 0).long() + 123456789) // -10 + 12345678.0": "",
+            "torch.div((x * 20).long(), -3, rounding_mode='trunc').float()": "",
+            "torch.std(x, 1, correction=7)": "",
+            "torch.cat([x, x], 1)[:, :7].tensor_split(3, -1)[2]": "",
+            "x.narrow(1, -2, 2)": "",
+            "x + torch.arange(0, 0.3, 0.1).sum()": "",
+            "x + torch.arange(0, 5, 1.5, dtype=torch.int64).sum()": "aten.arange.start_step (of whole numbers between others)",
+            "torch.slice_scatter(x, x[:, :2], 1, 0, 4, 2) + torch.select_scatter(x, x[:, 0], 1, -1)": "",
+            "torch.nn.functional.pad(x[:, None], (2, -1), mode='circular')": "aten.pad.default (circular, of less than there is)",
+            "torch.nn.functional.interpolate(x[:, None], scale_factor=1.7, mode='linear', align_corners=True)": "",
+            "torch.nn.functional.interpolate(x[:, None, None].expand(-1, 1, 6, 5), scale_factor=0.6, mode='bicubic', align_corners=True)": "",
+            "torch.nn.functional.interpolate(x[:, None], size=1, mode='linear')": "",
         }, torch.randn(6, 5))
+
+    def test_what_was_exported_in_training_mode_is_refused(self):
+        x = torch.randn(3, 6, 5)
+        numpy.save(self.path("x.npy"), x.numpy())
+        normalisation = torch.nn.BatchNorm1d(6)
+        recurrent = torch.nn.LSTM(5, 4, 2, dropout=0.5)
+        attention = torch.nn.TransformerEncoderLayer(5, 1, 8)
+        for model, name in ((torch.nn.Dropout(), "aten.dropout"), (torch.nn.AlphaDropout(), "aten.alpha_dropout"), (normalisation, "aten.batch_norm"),
+                            (recurrent, "aten.lstm"), (attention, "aten.scaled_dot_product_attention")):
+            with self.subTest(name):
+                torch.export.save(torch.export.export(model.train(), (x,)), self.path("model.pt2"))
+                said = self.run_program("inspect", "model.pt2", status=1).stderr
+                self.assertRegex(said, name + r"[a-z_.]* \(exported in training mode: call model\.eval\(\) first\)")
+                torch.export.save(torch.export.export(model.eval(), (x,)), self.path("model.pt2"))
+                self.run_program("inspect", "model.pt2")
 
     def test_what_is_not_supported_is_named(self):
         class Odd(torch.nn.Module):

@@ -56,14 +56,35 @@ const char *td__aten_value(td__aten_call *call, const char *name) {
                : td__operator_refuse(call->to, "its argument '%s' is no tensor", name);
 }
 
+/* It is computed, or of another kind than it must be. */
+static void refuse_number(const td__aten_call *call, const char *name) {
+    (void)td__operator_refuse(call->to, "its argument '%s' is not in the file", name);
+}
+
 int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t fallback) {
-    const json_t *found = json_object_get(td__aten_argument(call, name), "as_int");
+    const json_t *argument = td__aten_argument(call, name);
+    const json_t *found = json_object_get(argument, "as_int");
+    if (argument && !json_is_integer(found)) {
+        refuse_number(call, name);
+    }
     return json_is_integer(found) ? json_integer_value(found) : fallback;
 }
 
 double td__aten_real(const td__aten_call *call, const char *name, double fallback) {
+    const json_t *argument = td__aten_argument(call, name);
+    const json_t *truth = json_object_get(argument, "as_bool");
     double number;
-    return is_number(td__aten_argument(call, name), &number) ? number : fallback;
+    if (is_number(argument, &number)) {
+        return number;
+    }
+    if (argument && !truth) {
+        refuse_number(call, name);
+    }
+    return truth ? json_is_true(truth) : fallback;
+}
+
+const char *td__aten_refuse_training(td__aten_call *call) {
+    return td__operator_refuse(call->to, "exported in training mode: call model.eval() first");
 }
 
 bool td__aten_bool(const td__aten_call *call, const char *name) {

@@ -41,6 +41,9 @@ const td__aten_operator *td__aten_find(const char *target);
 
 enum { TD__ATEN_PARTS = 256 }; /* of a list of tensors */
 
+/* Of a node that computes otherwise in training; NULL. */
+const char *td__aten_refuse_training(td__aten_call *call);
+
 /* What elements are: the types of a program differ in width, those of the graph do not. */
 typedef enum td__aten_kind {
     TD__ATEN_NONE,

@@ -261,7 +261,9 @@ static void convert_node(program *p, const json_t *nodes, size_t place, char mis
     const char *made = NULL;
     if (call.row && td__aten_check_aliases(&call)) {
         made = call.row->convert(&call);
-        made = made ? td__aten_note_aliases(&call, plain, place, made) : NULL;
+        made = made && !*td__operators_reason(p->to)
+                   ? td__aten_note_aliases(&call, plain, place, made)
+                   : NULL;
     }
     for (size_t i = made ? 0 : 1; made ? i < 1 : i <= td__aten_outputs(&call); i++) {
         td__aten_give(&call, made ? i : i - 1, made ? made : "refused"); /* to go on */

@@ -89,6 +89,12 @@ static const char *divide(td__aten_call *call) {
     td__operators *to = call->to;
     const char *mode = td__aten_text(call, "rounding_mode");
     bool down = !strcmp(call->row->word, "Floor") || (mode && !strcmp(mode, "floor"));
+    td__aten_kind kind = td__aten_made_kind(call);
+    if (kind == TD__ATEN_WHOLE) { /* more of them than a real tells apart */
+        const char *a = td__aten_as(call, "self", kind), *b = td__aten_as(call, "other", kind);
+        a = down ? TD__OPERATOR(to, "Sub", a, TD__OPERATOR(to, "Mod", a, b)) : a;
+        return TD__OPERATOR(to, "Div", a, b);
+    }
     const char *y = TD__OPERATOR(to, "Div", td__aten_as(call, "self", TD__ATEN_REAL),
                                  td__aten_as(call, "other", TD__ATEN_REAL));
     if (down) {
@@ -97,7 +103,6 @@ static const char *divide(td__aten_call *call) {
         y = TD__OPERATOR(to, "Mul", TD__OPERATOR(to, "Floor", TD__OPERATOR(to, "Abs", y)),
                          TD__OPERATOR(to, "Sign", y));
     }
-    td__aten_kind kind = td__aten_made_kind(call);
     return kind == TD__ATEN_REAL ? y : td__aten_cast(call, y, kind);
 }
 
@@ -277,6 +282,12 @@ static const char *pass(td__aten_call *call) {
     return td__aten_value(call, td__aten_argument(call, "self") ? "self" : "input");
 }
 
+/* Nothing is dropped in evaluation. */
+static const char *dropout(td__aten_call *call) {
+    bool drops = td__aten_bool(call, "train") && td__aten_real(call, "p", 0.5) > 0;
+    return drops ? td__aten_refuse_training(call) : pass(call);
+}
+
 static const char *silu(td__aten_call *call) {
     return td__operator_activation(call->to, SELF(call), TD_SWISH, TD_DEFAULT);
 }
@@ -352,7 +363,7 @@ static const char *addmm(td__aten_call *call) {
     double alpha = td__aten_real(call, "alpha", 1), beta = td__aten_real(call, "beta", 1);
     y = alpha == 1 ? y : TD__OPERATOR(to, "Mul", y, td__operator_number(to, alpha));
     x = beta == 1 ? x : TD__OPERATOR(to, "Mul", x, td__operator_number(to, beta));
-    return TD__OPERATOR(to, "Add", y, x);
+    return beta == 0 ? y : TD__OPERATOR(to, "Add", y, x); /* self may be NaN then */
 }
 
 static const char *outer(td__aten_call *call) {
@@ -424,6 +435,9 @@ static const char *attention(td__aten_call *call) {
     for (int32_t i = 0; i < k.rank; i++) {
         order[i] = i < k.rank - 2 ? i : 2 * k.rank - 3 - i;
     }
+    if (td__aten_real(call, "dropout_p", 0) > 0) {
+        return td__aten_refuse_training(call);
+    }
     double scale = td__aten_real(call, "scale", 1 / sqrt((double)q.dims[q.rank - 1]));
     const char *turned =
         td__operator_transpose(to, td__aten_value(call, "key"), (size_t)k.rank, order);
@@ -461,7 +475,7 @@ const td__aten_operator td__aten_elements[] = {
     {"aten.addcmul.default", add_both, "Mul"},
     {"aten.addmm.default", addmm, NULL},
     {"aten.alias.default", pass, NULL},
-    {"aten.alpha_dropout.default", pass, NULL},
+    {"aten.alpha_dropout.default", dropout, NULL},
     {"aten.asin.default", unary, "Asin"},
     {"aten.atan.default", unary, "Atan"},
     {"aten.baddbmm.default", addmm, NULL},
@@ -488,7 +502,7 @@ const td__aten_operator td__aten_elements[] = {
     {"aten.div.Tensor", divide, "Div"},
     {"aten.div.Tensor_mode", divide, "Div"},
     {"aten.dot.default", matrices, NULL},
-    {"aten.dropout.default", pass, NULL},
+    {"aten.dropout.default", dropout, NULL},
     {"aten.einsum.default", einsum, NULL},
     {"aten.elu.default", elu, NULL},
     {"aten.eq.Scalar", comparison, "Equal"},
@@ -496,7 +510,7 @@ const td__aten_operator td__aten_elements[] = {
     {"aten.erf.default", unary, "Erf"},
     {"aten.exp.default", unary, "Exp"},
     {"aten.expm1.default", exp_less, NULL},
-    {"aten.feature_dropout.default", pass, NULL},
+    {"aten.feature_dropout.default", dropout, NULL},
     {"aten.floor.default", unary, "Floor"},
     {"aten.floor_divide.default", divide, "Floor"},
     {"aten.ge.Scalar", comparison, "GreaterOrEqual"},

@@ -219,6 +219,9 @@ static const char *batch_norm(td__aten_call *call) {
         td__aten_shape(call, "running_mean", &channels) < 0) {
         return td__operator_refuse(call->to, "without averages");
     }
+    if (td__aten_bool(call, "training")) {
+        return td__aten_refuse_training(call);
+    }
     const char *inputs[5] = {td__aten_value(call, "input"), value_or(call, "weight", 1, &channels),
                              value_or(call, "bias", 0, &channels),
                              td__aten_value(call, "running_mean"),
@@ -351,6 +354,16 @@ static const char *embedding(td__aten_call *call) {
 
 /* --- images ------------------------------------------------------------------------------- */
 
+/* The shape of the output; false: how many pixels it has is open. */
+static bool made_pixels(const td__aten_call *call, td_shape *made) {
+    const char *name = json_string_value(td__aten_output_at(call, 0));
+    bool known = name && td__aten_read_sizes(json_object_get(call->tensors, name), made);
+    for (int32_t i = 2; known && i < made->rank; i++) {
+        known = made->dims[i] > 0;
+    }
+    return known;
+}
+
 /* To a size, or by factors, of which the places are computed as PyTorch does. */
 static const char *upsample(td__aten_call *call) {
     td__operators *to = call->to;
@@ -362,7 +375,7 @@ static const char *upsample(td__aten_call *call) {
         TD__NAMED_TEXT("mode", call->row->word),
         TD__NAMED_TEXT("coordinate_transformation_mode", nearest   ? "asymmetric"
                                                          : corners ? "align_corners"
-                                                                   : "pytorch_half_pixel"),
+                                                                   : "half_pixel"),
         TD__NAMED_TEXT("nearest_mode", "floor"), TD__NAMED_REAL("cubic_coeff_a", -0.75)};
     const char *inputs[4] = {td__aten_value(call, which), "", ""};
     const json_t *factors = json_object_get(td__aten_argument(call, "scale_factors"), "as_floats");
@@ -370,7 +383,17 @@ static const char *upsample(td__aten_call *call) {
     if (!count) {
         return td__operator_refuse(to, "without a batch");
     }
-    if (json_array_size(factors) == count) {
+    td_shape made;
+    bool whole = true, by_factors = json_array_size(factors) == count;
+    for (size_t i = 0; by_factors && i < count; i++) {
+        double factor = json_number_value(json_array_get(factors, i));
+        whole = whole && factor == floor(factor);
+    }
+    bool by_size = by_factors && corners && !whole; /* the last pixel is where the size says */
+    if (by_size && !made_pixels(call, &made)) {
+        return td__operator_refuse(to, "of open sizes by factors that are not whole");
+    }
+    if (by_factors && !by_size) {
         const char *scales[TD_MAX_RANK], *one = td__operator_number(to, 1);
         for (size_t i = 0; i < count + 2; i++) {
             double factor = json_number_value(json_array_get(factors, i < 2 ? 0 : i - 2));
@@ -384,8 +407,9 @@ static const char *upsample(td__aten_call *call) {
                                      td__operator_integers(to, 1, (int64_t[]){0}),
                                      td__operator_integers(to, 1, (int64_t[]){2}));
     const char *both[2] = {
-        first,
-        td__aten_sizes(call, td__aten_argument(call, "output_size") ? "output_size" : "size")};
+        first, by_size ? td__operator_integers(to, count, made.dims + 2)
+                       : td__aten_sizes(call, td__aten_argument(call, "output_size") ? "output_size"
+                                                                                     : "size")};
     inputs[3] = td__operator(to, "Concat", 2, both, 1, &TD__NAMED_INT("axis", 0));
     return td__operator(to, "Resize", 4, inputs, 4, attributes);
 }
@@ -433,6 +457,9 @@ static const char *pad(td__aten_call *call) {
     for (size_t i = 0; i < count; i++) { /* from the last axis on */
         size_t axis = (size_t)rank - 1 - i / 2;
         all[axis + (i % 2) * (size_t)rank] = pads[i];
+        if (pads[i] < 0 && !strcmp(word, "wrap")) {
+            return td__operator_refuse(to, "circular, of less than there is");
+        }
     }
     td__aten_kind kind = td__aten_made_kind(call);
     bool given = td__aten_argument(call, "value");

@@ -2,6 +2,7 @@
  * networks, and what only checks. */
 #include "exported/convert.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,23 +39,41 @@ static const char *scalar_of(td__aten_call *call, const char *name, double fallb
                : value;
 }
 
+/* start + i step of i from 0 to n - 1 */
+static const char *steps_from(td__aten_call *call, double start, double n, double step) {
+    td__operators *to = call->to;
+    const char *at = TD__OPERATOR(to, "Range", td__operator_number(to, 0),
+                                  td__operator_number(to, n), td__operator_number(to, 1));
+    return TD__OPERATOR(to, "Add", TD__OPERATOR(to, "Mul", at, td__operator_number(to, step)),
+                        td__operator_number(to, start));
+}
+
+static bool is_real(const td__aten_call *call, const char *name) {
+    return td__aten_argument_kind(call, name) == TD__ATEN_REAL;
+}
+
 static const char *arange(td__aten_call *call) {
     td__aten_kind kind = td__aten_made_kind(call);
+    bool real = is_real(call, "start") || is_real(call, "end") || is_real(call, "step");
+    if (real && kind != TD__ATEN_REAL) {
+        return td__operator_refuse(call->to, "of whole numbers between others");
+    }
+    if (real) { /* how many they are is said in double precision */
+        double start = td__aten_real(call, "start", 0), step = td__aten_real(call, "step", 1);
+        double n = ceil((td__aten_real(call, "end", 0) - start) / step);
+        return n >= 0 && n < 1 << 24 ? steps_from(call, start, n, step)
+                                     : td__operator_refuse(call->to, "of too many numbers");
+    }
     return TD__OPERATOR(call->to, "Range", scalar_of(call, "start", 0, kind),
                         scalar_of(call, "end", 0, kind), scalar_of(call, "step", 1, kind));
 }
 
 /* start + i (end - start) / (n - 1) */
 static const char *linspace(td__aten_call *call) {
-    td__operators *to = call->to;
     int64_t steps = td__aten_int(call, "steps", 0);
     double start = td__aten_real(call, "start", 0), end = td__aten_real(call, "end", 0);
-    const char *at =
-        TD__OPERATOR(to, "Range", td__operator_number(to, 0),
-                     td__operator_number(to, (double)steps), td__operator_number(to, 1));
     double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
-    return TD__OPERATOR(to, "Add", TD__OPERATOR(to, "Mul", at, td__operator_number(to, step)),
-                        td__operator_number(to, start));
+    return steps_from(call, start, (double)steps, step);
 }
 
 static const char *triangle(td__aten_call *call) {
@@ -324,6 +343,10 @@ static size_t cell_of(const char *word) {
 static bool read_network(td__aten_call *call, network *n) {
     const char *states[TD__ATEN_PARTS];
     size_t count = td__aten_list(call, "params", n->weights);
+    if (td__aten_bool(call, "train") && td__aten_real(call, "dropout", 0) > 0) {
+        (void)td__aten_refuse_training(call);
+        return false;
+    }
     n->cell = cell_of(call->row->word);
     n->relu = strstr(call->row->target, "relu");
     n->directions = td__aten_bool(call, "bidirectional") ? 2 : 1;

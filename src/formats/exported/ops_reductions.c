@@ -81,7 +81,7 @@ static const char *variance(td__aten_call *call, bool keep, const char **mean) {
     const char *y = reduce(call, "ReduceMean", TD__OPERATOR(to, "Mul", apart, apart), keep);
     return less == 0 ? y
                      : TD__OPERATOR(to, "Mul", y,
-                                    td__operator_number(to, (double)n / ((double)n - less)));
+                                    td__operator_number(to, (double)n / fmax((double)n - less, 0)));
 }
 
 static const char *convert_variance(td__aten_call *call) {

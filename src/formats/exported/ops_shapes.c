@@ -209,6 +209,11 @@ static const char *narrow(td__aten_call *call) {
     td__operators *to = call->to;
     const char *start = td__aten_size(call, "start", 0);
     const char *end = TD__OPERATOR(to, "Add", start, td__aten_size(call, "length", 0));
+    if (json_integer_value(json_object_get(td__aten_argument(call, "start"), "as_int")) < 0) {
+        int64_t last = td__aten_int(call, "start", 0) + td__aten_int(call, "length", 0);
+        last = last ? last : INT64_MAX; /* 0 is the end, not the beginning */
+        end = td__operator_integers(to, 1, &last);
+    }
     return TD__OPERATOR(to, "Slice", SELF(call), start, end, td__operator_integers(to, 1, &axis));
 }
 
@@ -237,6 +242,21 @@ static const char *split_into(td__aten_call *call, int64_t axis, size_t count,
         td__aten_give(call, i, parts[i]);
     }
     return parts[0];
+}
+
+/* Parts that differ by one at most, the larger first. */
+static const char *split_evenly(td__aten_call *call) {
+    td_shape shape;
+    int64_t axis = td__aten_axis(call, "self", td__aten_int(call, "dim", 0));
+    int64_t sizes[TD__ATEN_PARTS], count = (int64_t)td__aten_outputs(call);
+    if (axis < 0 || td__aten_shape(call, "self", &shape) < 1 || shape.dims[axis] < 0 || count < 1 ||
+        count > TD__ATEN_PARTS || count != td__aten_int(call, "sections", 0)) {
+        return td__operator_refuse(call->to, "of an open axis, or into other parts");
+    }
+    for (int64_t i = 0; i < count; i++) {
+        sizes[i] = shape.dims[axis] / count + (i < shape.dims[axis] % count);
+    }
+    return split_into(call, axis, (size_t)count, sizes);
 }
 
 /* Equal parts; the last may be smaller. */
@@ -497,7 +517,7 @@ const td__aten_operator td__aten_shapes[] = {
     {"aten.swapdims.default", transpose, NULL},
     {"aten.sym_size.int", convert_size, NULL},
     {"aten.t.default", turn, NULL},
-    {"aten.tensor_split.sections", convert_split, NULL},
+    {"aten.tensor_split.sections", split_evenly, NULL},
     {"aten.tile.default", repeat, NULL},
     {"aten.transpose.int", transpose, NULL},
     {"aten.unbind.int", unbind, NULL},
