@@ -33,7 +33,7 @@ static void remove_drafts(int number) {
 
 /* Commands that finish what they do handle these signals themselves. */
 static void catch_signals(void) {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
         if (signal(ending[i], remove_drafts) == SIG_IGN) {
             (void)signal(ending[i], SIG_IGN); /* nohup */
