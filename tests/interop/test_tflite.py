@@ -63,6 +63,13 @@ class Sparse(Case):
         numpy.save(self.path("x.npy"), x)
         self.run_program("predict", "sparse.tflite", "x.npy", "--to", "y.npy")
         numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), model.predict(x, verbose=0), rtol=1e-5, atol=1e-6)
+        # More places than elements, with nothing at any of them: they are not walked.
+        dense.denseSize, listed.format, listed.denseSize = 2 ** 28 - 1, 0, 0
+        builder = flatbuffers.Builder(4096)
+        builder.Finish(file.Pack(builder), b"TFL3")
+        with open(self.path("walk.tflite"), "wb") as out:
+            out.write(bytes(builder.Output()))
+        self.assertIn("a sparse constant whose places do not fit its shape", self.run_program("inspect", "walk.tflite", status=1).stderr)
 
 
 if __name__ == "__main__":

@@ -100,18 +100,21 @@ static json_int_t age_of(const td__aten_aliases *a, const char *owner) {
     return json_integer_value(json_object_get(a->ages, owner));
 }
 
-static bool is_fresh(td__aten_call *call, const char *name) {
-    const td__aten_aliases *a = call->aliases;
+bool td__aten_is_fresh(const td__aten_aliases *a, const char *name) {
     name = td__aten_same(a, name);
     const json_t *view = name ? json_object_get(a->views, name) : NULL;
-    const json_t *lost = name ? json_object_get(a->ages, owner_of(a, name)) : NULL;
-    if ((view && json_integer_value(json_object_get(view, "age")) != json_integer_value(lost)) ||
-        json_is_null(lost)) {
+    const json_t *written = name ? json_object_get(a->ages, owner_of(a, name)) : NULL;
+    return !json_is_null(written) && (!view || json_integer_value(json_object_get(view, "age")) ==
+                                                   json_integer_value(written));
+}
+
+static bool check_fresh(td__aten_call *call, const char *name) {
+    bool fresh = td__aten_is_fresh(call->aliases, name);
+    if (!fresh) {
         (void)td__operator_refuse(call->to,
                                   "it reads what was written to by way of another tensor");
-        return false;
     }
-    return true;
+    return fresh;
 }
 
 bool td__aten_check_aliases(td__aten_call *call) {
@@ -119,13 +122,13 @@ bool td__aten_check_aliases(td__aten_call *call) {
     for (size_t i = 0; i < json_array_size(inputs); i++) {
         const json_t *argument = json_object_get(json_array_get(inputs, i), "arg");
         const json_t *tensor = json_object_get(argument, "as_tensor");
-        if (tensor && !is_fresh(call, json_string_value(json_object_get(tensor, "name")))) {
+        if (tensor && !check_fresh(call, json_string_value(json_object_get(tensor, "name")))) {
             return false;
         }
         const json_t *list = json_object_get(argument, "as_tensors");
         for (size_t k = 0; k < json_array_size(list); k++) {
             const json_t *name = json_object_get(json_array_get(list, k), "name");
-            if (!is_fresh(call, json_string_value(name))) {
+            if (!check_fresh(call, json_string_value(name))) {
                 return false;
             }
         }
@@ -135,8 +138,7 @@ bool td__aten_check_aliases(td__aten_call *call) {
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-/* The places that a slice or a selection takes of its axis, as indices of that shape. */
-static const char *put_part(td__aten_call *view, const char *whole, const char *part) {
+const char *td__aten_put_part(td__aten_call *view, const char *whole, const char *part) {
     td__operators *to = view->to;
     td_shape shape;
     int32_t rank = td__aten_shape(view, "self", &shape);
@@ -180,7 +182,7 @@ static const char *put_back(td__aten_call *call, const char *name, const char *p
     case SHAPED:
         return TD__OPERATOR(call->to, "Reshape", value, TD__OPERATOR(call->to, "Shape", whole));
     case PART:
-        return put_part(&view, whole, value);
+        return td__aten_put_part(&view, whole, value);
     case TURNED: {
         /* the same swap of the new value */
         char before[256];
@@ -260,8 +262,9 @@ const char *td__aten_note_aliases(td__aten_call *call, const char *target, size_
     td__aten_aliases *a = call->aliases;
     const char *subject = subject_name(call), *dot = strrchr(target, '.');
     sharing kind = subject ? sharing_here(call, target, subject) : ALONE;
-    bool writes =
-        kind == ALONE && dot && dot > target && dot[-1] == '_' && !strncmp(target, "aten.", 5);
+    /* relu_ writes, __and__ does not */
+    bool writes = kind == ALONE && dot && dot > target + 1 && dot[-1] == '_' && dot[-2] != '_' &&
+                  !strncmp(target, "aten.", 5);
     if (writes && !subject) {
         return td__operator_refuse(call->to, "it writes to no tensor");
     }

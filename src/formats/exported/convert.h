@@ -93,12 +93,16 @@ const char *td__aten_filled(td__aten_call *call, double number, td__aten_kind ki
                             const char *shape);
 /* The same of known sizes, of reals. */
 const char *td__aten_constant(td__aten_call *call, double number, const td_shape *shape);
+/* The whole with another value of the part that a slice or a selection with the call's arguments takes of it. */
+const char *td__aten_put_part(td__aten_call *view, const char *whole, const char *part);
 /* 0, 1, …, as many as the tensor has along the axis. */
 const char *td__aten_places(td__aten_call *call, const char *x, int64_t axis);
 
 /* Refuses (returns false) when an argument shares memory that was written to since, in a way that is
  * not followed. */
 bool td__aten_check_aliases(td__aten_call *call);
+/* Whether the value that a tensor's name stands for is the one that it has by now. */
+bool td__aten_is_fresh(const td__aten_aliases *aliases, const char *name);
 /* The node was converted, at this place in the list: notes what its outputs share, and what it wrote. NULL
  * after a refusal, otherwise made. */
 const char *td__aten_note_aliases(td__aten_call *call, const char *target, size_t place,

@@ -291,6 +291,14 @@ static td_status convert_outputs(program *p, td_error *error) {
             (size_t)dtype >= sizeof types / sizeof *types) {
             return program_malformed(p, "an output that nothing makes", error);
         }
+        if (!td__aten_is_fresh(&p->aliases, name)) {
+            return td_error_set(
+                error, TD_UNSUPPORTED,
+                "%s: its output '%.100s' was written to by way of another tensor; "
+                "torch.export.save(torch.export.load(\"%s\").run_decompositions({}), "
+                "\"model.pt2\") makes a program that writes to nothing",
+                p->path, name, p->path);
+        }
         (void)snprintf(ending, sizeof ending, "/output_%zu", i);
         const char *kept = call_value(p, name, ending);
         td__operators_rename(p->to, value, kept ? kept : "");

@@ -15,21 +15,21 @@ static const char *unary(td__aten_call *call) {
                         td__aten_as(call, "self", td__aten_made_kind(call)));
 }
 
-/* other alpha, where that is given */
-static const char *scaled(td__aten_call *call, td__aten_kind kind) {
-    const char *other = td__aten_as(call, "other", kind);
+/* An argument times alpha, where that is given. */
+static const char *scaled(td__aten_call *call, const char *name, td__aten_kind kind) {
+    const char *value = td__aten_as(call, name, kind);
     double alpha = td__aten_real(call, "alpha", 1);
     const char *factor = td__operator_number(call->to, alpha);
     return alpha == 1
-               ? other
-               : TD__OPERATOR(call->to, "Mul", other,
+               ? value
+               : TD__OPERATOR(call->to, "Mul", value,
                               kind == TD__ATEN_REAL ? factor : td__aten_cast(call, factor, kind));
 }
 
 static const char *binary(td__aten_call *call) {
     td__aten_kind kind = td__aten_made_kind(call);
     return TD__OPERATOR(call->to, call->row->word, td__aten_as(call, "self", kind),
-                        scaled(call, kind));
+                        scaled(call, "other", kind));
 }
 
 /* What both are compared as: the larger kind. */
@@ -72,9 +72,11 @@ static const char *power(td__aten_call *call) {
                         td__aten_as(call, "exponent", kind));
 }
 
+/* other - alpha self */
 static const char *rsub(td__aten_call *call) {
     td__aten_kind kind = td__aten_made_kind(call);
-    return TD__OPERATOR(call->to, "Sub", scaled(call, kind), td__aten_as(call, "self", kind));
+    return TD__OPERATOR(call->to, "Sub", td__aten_as(call, "other", kind),
+                        scaled(call, "self", kind));
 }
 
 static const char *rsqrt(td__aten_call *call) {

@@ -167,6 +167,11 @@ static const char *scatter(td__aten_call *call) {
     return scatter_with(call, index, values);
 }
 
+/* slice_scatter, select_scatter */
+static const char *scatter_part(td__aten_call *call) {
+    return td__aten_put_part(call, SELF(call), td__aten_value(call, "src"));
+}
+
 /* Slices are added: the places are spread to the size of the source. */
 static const char *index_add(td__aten_call *call) {
     td__operators *to = call->to;
@@ -453,6 +458,8 @@ const td__aten_operator td__aten_parts[] = {
     {"aten.scatter.src", scatter, NULL},
     {"aten.scatter.value", scatter, NULL},
     {"aten.scatter_add.default", scatter, "add"},
+    {"aten.select_scatter.default", scatter_part, NULL},
+    {"aten.slice_scatter.default", scatter_part, NULL},
     {"aten.sort.default", sort, NULL},
     {"aten.sort.stable", sort, NULL},
     {"aten.sym_constrain_range_for_size.default", nothing, NULL},

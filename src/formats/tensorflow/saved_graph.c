@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16 /* of calls */, MAX_MADE = 60000 /* nodes, those of loops each time */ };
+enum {
+    MAX_DEPTH = 16, /* of calls */
+    MAX_INPUTS = 4096,
+    MAX_MADE = 60000, /* nodes, those of loops each time */
+    TABLE_SHARE = 256 /* nodes of a table that cost as much to clear and walk as one to make */
+};
 
 typedef struct frame {
     td__saved_converter *c;
@@ -19,6 +24,15 @@ typedef struct frame {
     size_t argument_count;
     int depth;
 } frame;
+
+/* Counts what is made, and what is walked for it; false: too much. */
+static bool spend(td__saved_converter *c, size_t made) {
+    c->made += made;
+    if (c->made > MAX_MADE) {
+        td__saved_fail(c, TD_UNSUPPORTED, "it has too many nodes, with its loops unrolled");
+    }
+    return !c->status;
+}
 
 /* --- references --------------------------------------------------------------------------- */
 
@@ -134,6 +148,9 @@ static void name_captured(td__saved_converter *c, const char *function, td__save
 static bool run_loop(td__saved_converter *c, const td__saved_node *node, td__saved_value *values,
                      size_t count, int depth) {
     const char *condition = function_name(c, node, "cond"), *body = function_name(c, node, "body");
+    if (c->refused) { /* none of it would be used */
+        return false;
+    }
     for (int step = 0; condition && body && step < TD__SAVED_STEPS && !c->status; step++) {
         td__saved_value go = td__saved_nothing;
         size_t got = 0;
@@ -254,8 +271,11 @@ static bool convert_node(frame *f, size_t place) {
         return true; /* an input of the model */
     }
     size_t count = input_count(node), made = 0, room = count + TD__SAVED_INPUTS;
-    if (++c->made > MAX_MADE || count > 4096) {
-        td__saved_fail(c, TD_UNSUPPORTED, "it has too many nodes, with its loops unrolled");
+    if (count > MAX_INPUTS) {
+        td__saved_fail(c, TD_UNSUPPORTED, "it has a node of too many inputs");
+        return false;
+    }
+    if (!spend(c, 1 + count * count / MAX_INPUTS)) { /* each is looked for from the first on */
         return false;
     }
     td__saved_value *in = td__calloc(count + 1, sizeof *in), *out = td__calloc(room, sizeof *out);
@@ -290,12 +310,18 @@ static bool convert_from(frame *f, const char *root) {
     size_t room = f->f->count + 1, depth = 0;
     reference r;
     int64_t place = parse_reference(root, &r) ? node_place(f, r.name) : -1;
+    if (place < 0 || f->made[place]) {
+        return true;
+    }
+    if (!spend(f->c, f->f->count / TABLE_SHARE)) {
+        return false;
+    }
     struct step {
         size_t place, next;
     } *stack = td__calloc(room, sizeof *stack);
     bool *open = td__calloc(room, sizeof *open);
     bool good = stack && open;
-    if (good && place >= 0 && !f->made[place]) {
+    if (good) {
         stack[depth++] = (struct step){(size_t)place, 0};
         open[place] = true;
     }
@@ -354,7 +380,7 @@ static bool run_function(td__saved_converter *c, const char *name, const td__sav
                .arguments = arguments,
                .argument_count = count,
                .depth = depth};
-    bool good = frame_init(&f);
+    bool good = spend(c, 1 + f.f->count / TABLE_SHARE) && frame_init(&f);
     for (size_t i = 0; good && i < f.f->output_count && i < room; i++) {
         const char *from = json_string_value(json_object_get(f.f->results, f.f->outputs[i]));
         good = from && convert_from(&f, from);

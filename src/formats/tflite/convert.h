@@ -41,7 +41,8 @@ typedef struct td__lite {
     td__lite_tensor *tensors;
     size_t tensor_count;
     td__operators *to;
-    size_t left; /* bytes that weights may still take */
+    size_t left;   /* bytes that weights may still take */
+    size_t visits; /* of the places of sparse constants */
 } td__lite;
 
 /* One operator of the file, while it is converted. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_LEVELS = 2 * TD_MAX_RANK, MAX_VISITS = 1 << 28 };
+enum { MAX_LEVELS = 2 * TD_MAX_RANK, MAX_VISITS = 1 << 28 /* in all tensors of a file */ };
 
 typedef struct numbers {
     size_t at, count, size; /* bytes of one: 1, 2 or 4 */
@@ -31,7 +31,7 @@ typedef struct densifying {
     int64_t index[MAX_LEVELS];
     uint8_t *out;
     int64_t count; /* of out */
-    size_t visits;
+    size_t visits; /* that are left: at no level are there more places than elements */
 } densifying;
 
 /* A union of vectors of 32, 16 and 8 bits. */
@@ -134,7 +134,7 @@ static bool put_level(densifying *d, size_t depth, int64_t before) {
     }
     for (int64_t i = first; i < end; i++) {
         d->index[depth] = l->listed ? number_at(d->flat, &l->indices, i) : i;
-        if (++d->visits > MAX_VISITS || d->index[depth] < 0 || d->index[depth] > INT32_MAX ||
+        if (d->visits-- == 0 || d->index[depth] < 0 || d->index[depth] > INT32_MAX ||
             !put_level(d, depth + 1, l->listed ? i : before * l->size + i)) {
             return false;
         }
@@ -152,11 +152,14 @@ const char *td__lite_densify(td__lite *lite, size_t sparsity, int64_t count, siz
         return "a sparse constant in a form that is not supported";
     }
     lite->left -= (size_t)count * bytes;
+    size_t most = (size_t)count * d.levels, room = MAX_VISITS - lite->visits;
+    d.visits = room = most < room ? most : room;
     d.out = td__calloc((size_t)count + 1, bytes);
     if (!d.out || !put_level(&d, 0, 0)) {
         td__free(d.out);
         return d.out ? "a sparse constant whose places do not fit its shape" : "out of memory";
     }
+    lite->visits += room - d.visits;
     t->whole = d.out;
     t->data = d.out;
     t->data_size = (size_t)count * bytes;

@@ -7,12 +7,15 @@
 
 /* --- windows of any kind ------------------------------------------------------------------ */
 
-/* x (images, pixels) in the plain layout, y (images, windows). With kept NULL the mean: of what is
- * inside, or of `taps` numbers; otherwise the largest, and kept is where it was in its image. */
+/* What the sum over a window is divided by. */
+typedef enum divisor { BY_INSIDE, BY_PADDED /* with the padding's zeros */, BY_ONE } divisor;
+
+/* x (images, pixels) in the plain layout, y (images, windows). With kept NULL the sum, divided; otherwise
+ * the largest, and kept is where it was in its image. */
 typedef struct any_pool {
     td__graph_window window;
     int64_t images, pixels, windows;
-    int64_t taps; /* 0: as many as are inside */
+    divisor by;
     int64_t *kept;
 } any_pool;
 
@@ -44,6 +47,19 @@ static int64_t each_tap(any_pool *pool, int64_t w, int64_t at, visit_tap *visit,
         }
     }
     return inside;
+}
+
+/* Of window number w, in which so many taps are inside. One that ceil mode lets reach beyond the padding has
+ * no taps there. */
+static float divisor_of(const any_pool *pool, int64_t w, int64_t inside) {
+    const td__graph_window *s = &pool->window;
+    int64_t taps = 1;
+    for (int32_t i = s->count - 1; i >= 0; w /= s->out[i--]) {
+        int64_t room = s->size[i] + s->after[i] - (w % s->out[i] * s->stride[i] - s->before[i]);
+        int64_t fit = (room + s->dilation[i] - 1) / s->dilation[i];
+        taps *= fit < s->kernel[i] ? fit : s->kernel[i];
+    }
+    return pool->by == BY_ONE ? 1 : (float)(pool->by == BY_PADDED ? taps : inside);
 }
 
 typedef struct pool_arrays {
@@ -87,8 +103,7 @@ static td_status any_pool_backward(td_tape *tape, td__node *node) {
         if (pool->kept) {
             arrays.to[at / pool->windows * pool->pixels + pool->kept[at]] += arrays.from[at];
         } else {
-            int64_t taps = pool->taps ? pool->taps : each_tap(pool, w, at, count_tap, NULL);
-            arrays.share = 1 / (float)taps;
+            arrays.share = 1 / divisor_of(pool, w, each_tap(pool, w, at, count_tap, NULL));
             (void)each_tap(pool, w, at, give_share, &arrays);
         }
     }
@@ -111,7 +126,7 @@ static td_tensor *run_any_pool(td_tape *tape, td_tensor *x, any_pool *pool, cons
             (void)each_tap(pool, w, at, take_largest, &arrays);
         } else {
             int64_t inside = each_tap(pool, w, at, take_sum, &arrays);
-            arrays.to[at] /= (float)(pool->taps ? pool->taps : inside);
+            arrays.to[at] /= divisor_of(pool, w, inside);
         }
     }
     return td__record(tape, &any_pool_op, y, 1, &x, pool);
@@ -173,24 +188,19 @@ static bool output_places(td__graph_call *call, const any_pool *pool, const td_s
     return td__graph_output(call, 1, TD__GRAPH_INT64, y);
 }
 
-/* Over what is inside of the windows, or (count_all) as if the padding were zeros; *to is the shape of
- * the result, *count its elements. NULL on failure. */
+/* *to is the shape of the result, *count its elements. NULL on failure. */
 static any_pool *make_any_pool(td__graph_call *call, const td__graph_window *w,
-                               const td_shape *from, bool count_all, td_shape *to, int64_t *count) {
+                               const td_shape *from, divisor by, td_shape *to, int64_t *count) {
     any_pool *pool = td__scratch(call->tape, sizeof *pool);
     if (!pool) {
         return NULL;
     }
     *to = *from;
-    *pool = (any_pool){.window = *w,
-                       .images = from->dims[0] * from->dims[1],
-                       .pixels = 1,
-                       .windows = 1,
-                       .taps = count_all ? 1 : 0};
+    *pool = (any_pool){
+        .window = *w, .images = from->dims[0] * from->dims[1], .pixels = 1, .windows = 1, .by = by};
     for (int32_t i = 0; i < w->count; i++) {
         pool->pixels *= w->size[i];
         pool->windows *= w->out[i];
-        pool->taps *= w->kernel[i];
         to->dims[2 + i] = w->out[i];
     }
     if (td_shape_check(to, TD_FLOAT64, count, NULL)) {
@@ -200,12 +210,11 @@ static any_pool *make_any_pool(td__graph_call *call, const td__graph_window *w,
     return pool;
 }
 
-static bool pool_any(td__graph_call *call, const td__graph_window *w, bool maximum,
-                     bool count_all) {
+static bool pool_any(td__graph_call *call, const td__graph_window *w, bool maximum, divisor by) {
     td_tensor *x = td__graph_as_float(call, 0);
     td_shape to;
     int64_t count;
-    any_pool *pool = x ? make_any_pool(call, w, &x->shape, count_all, &to, &count) : NULL;
+    any_pool *pool = x ? make_any_pool(call, w, &x->shape, by, &to, &count) : NULL;
     if (!pool) {
         return false;
     }
@@ -252,7 +261,8 @@ static bool pool(td__graph_call *call, bool maximum) {
     for (int32_t i = 0; i < w.count; i++) {
         any = any || w.dilation[i] != 1;
     }
-    return any ? pool_any(call, &w, maximum, count_all) : run_image_pool(call, &w, maximum);
+    return any ? pool_any(call, &w, maximum, count_all ? BY_PADDED : BY_INSIDE)
+               : run_image_pool(call, &w, maximum);
 }
 
 static bool max_pool(td__graph_call *call) {
@@ -296,10 +306,9 @@ static bool lp_pool(td__graph_call *call) {
         !td__graph_window_fit(call, ceil, &w) || !check_windows(call, &w)) {
         return false;
     }
-    any_pool *pool = make_any_pool(call, &w, &x->shape, true, &to, &count);
+    any_pool *pool = make_any_pool(call, &w, &x->shape, BY_ONE, &to, &count);
     x = pool ? raised(tape, x, p) : NULL;
-    td_tensor *sum =
-        x ? td_affine(tape, run_any_pool(tape, x, pool, &to), (float)pool->taps, 0) : NULL;
+    td_tensor *sum = x ? run_any_pool(tape, x, pool, &to) : NULL;
     return td__graph_output(call, 0, td__graph_input(call, 0)->type,
                             sum ? root(call, sum, p) : NULL);
 }
