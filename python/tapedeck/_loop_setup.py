@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from . import _loop_head, _loop_origin, _observe
+from . import _loop_head, _loop_origin, _loop_target
 from ._fingerprint import local, sample
 from ._loop_batches import first_tensor
 from ._loop_parameters import FIRST_UPDATES, is_new
@@ -111,7 +111,7 @@ class Setup:
             if loop.updates < 2:
                 self.see_head(losses)
                 self.see_matrices(losses)
-            self.see_data(batch, _observe.target_of(losses))
+            self.see_data(batch, _loop_target.find(losses))
 
     def names(self) -> dict[int, str]:
         found = {id(p): name for name, p in self.loop.model.named_parameters()}
@@ -164,7 +164,7 @@ class Setup:
     def see_nonfinite(self, loss: torch.Tensor, batch: torch.Tensor, losses: Any) -> None:
         """Where the first loss that is not finite comes from: what it was computed from is still there."""
         self.is_finite = False
-        loop, target = self.loop, _observe.target_of(losses)
+        loop, target = self.loop, _loop_target.find(losses)
         fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
         loop.facts["nonfinite"] = fact
         weights = _nonfinite_weights(loop.model)
