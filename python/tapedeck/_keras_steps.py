@@ -60,7 +60,7 @@ class Step:
     def wanted_attention(self) -> Wanted:
         return tuple(self.signals.wanted_attention().items()) if self.attends else ()
 
-    def attending(self, wanted: Wanted, put: Callable[[str, Any], None]) -> contextlib.AbstractContextManager:
+    def attending(self, wanted: Wanted, put: Callable[[str, Any], Any]) -> contextlib.AbstractContextManager:
         """Within it `put` gets what is wanted of attention, by signal."""
         def told(label: str, word: str, value: Any) -> None:
             self.signals.declare_attention(label.partition("@")[0], label)
@@ -426,7 +426,8 @@ class TorchStep(Step):
                 value.register_hook(lambda error: keep(f"{name}.error", error))
             return value
 
-        wanted, told = self.wanted_attention(), set()
+        wanted = self.wanted_attention()
+        told: set[str] = set()
 
         def tell(name: str, value: Any) -> None:
             told.add(name)
