@@ -2,6 +2,7 @@
 
     ./dev bench python [ROUNDS]
     ./dev bench python --ranks [ROUNDS]
+    ./dev bench python --loop [ROUNDS]
 
 An MNIST-sized CNN, batch 64, one thread; every output, error, gradient, weight and update. Each variant trains a few steps
 in every round, in turns; a small network beside, where the cost of a call counts, not that of a tensor. CPU time of all threads (the writer's too), and of the training thread alone, a
@@ -9,6 +10,10 @@ step; the lower quartile over the rounds, divided by the bare step's. Wall time 
 
 With --ranks: one process, and in turns two of DistributedDataParallel (gloo), of which each records what it computes; the mean
 of the two processes.
+
+With --loop: what the facts about the training loop cost where nothing is due to be recorded. Each variant is a process of its own,
+because a loop is notified of the optimizers of all models in its process; they train in short turns on one processor. CPU time of the
+training thread; the median over the rounds of what a turn costs more than that of the same round without.
 """
 
 import os
@@ -280,6 +285,85 @@ def compare_ranks(rounds, turns=2):
         print(f"{name:<28}{1e3 * one:>11.2f} ms{one / found['bare', 1]:>8.3f}{1e3 * two:>11.2f} ms{two / found['bare', 2]:>8.3f}")
 
 
+class Medium:
+    """An MLP whose step takes about 1 ms."""
+
+    steps = 20
+
+    def prepare(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+        return model, [(torch.randn(32, 256), torch.randint(0, 10, (32,))) for _ in range(2)]
+
+
+class NewExamples:
+    """An epoch so long that no example comes again: what is followed from epoch to epoch never ends."""
+
+    def after(self):
+        super().after()
+        for x, _ in self.batches:
+            x.view(len(x), -1)[:, 0].normal_()
+
+
+class SmallBatch:
+    """The CNN with a batch of 16: a step takes about 5 ms."""
+
+    steps = 4
+
+    def prepare(self):
+        return network(), [(torch.randn(16, 1, 28, 28), torch.randint(0, 10, (16,))) for _ in range(2)]
+
+
+LOOP = {"small MLP": Small, "1 ms MLP": Medium, "CNN, batch 16": SmallBatch}
+LOOP_CHECKS = {"bare": (Variant, {}), "loop_checks=False": (Every100, {"every": 100, "loop_checks": False}), "loop facts": (Every100, {"every": 100})}
+LOOP_STEPS = 6  # of a turn
+LOOP_WARM_UP = 300  # steps: in the first ones, a loop looks at every update
+
+
+def train_in_turns(pipe, network, checks, folder):
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    base, options = LOOP_CHECKS[checks]
+    variant = type("Turn", (NewExamples, LOOP[network], base), {"options": options})(folder, checks)
+    variant.train(LOOP_WARM_UP)
+    pipe.send(None)
+    while pipe.recv():
+        variant.train(1)
+        start = time.thread_time()
+        variant.train(LOOP_STEPS)
+        pipe.send((time.thread_time() - start) / LOOP_STEPS)
+    variant.finish()
+
+
+def compare_loops(rounds):
+    context = torch.multiprocessing.get_context("spawn")
+    print(f"PyTorch {torch.__version__}, CPU time of the training thread a step, {rounds} rounds in turns; median")
+    print(f"{'':<40}{'a step':>12}{'x bare':>8}{'loop facts':>14}{'share':>8}{'goal':>7}")
+    for network in LOOP:
+        with tempfile.TemporaryDirectory() as folder:
+            turns = {}
+            for checks in LOOP_CHECKS:
+                ours, theirs = context.Pipe()
+                process = context.Process(target=train_in_turns, args=(theirs, network, checks, folder))
+                process.start()
+                ours.recv()
+                turns[checks] = ours, process
+            found = {checks: [] for checks in turns}
+            for _ in range(rounds):
+                for checks, (pipe, _) in turns.items():
+                    pipe.send(True)
+                    found[checks].append(pipe.recv())
+            for pipe, process in turns.values():
+                pipe.send(False)
+                process.join()
+        medians = {checks: np.median(values) for checks, values in found.items()}
+        cost = np.median(np.subtract(found["loop facts"], found["loop_checks=False"]))
+        for checks, value in medians.items():
+            last = f"{1e6 * cost:>11.1f} us{cost / medians['bare']:>8.1%}{'2 %' if network != 'small MLP' else '':>7}" if checks == "loop facts" else ""
+            print(f"{network + ', ' + checks:<40}{1e3 * value:>9.3f} ms{value / medians['bare']:>8.3f}{last}")
+
+
 def main(rounds):
     print(f"PyTorch {torch.__version__}, CPU time a step, {rounds} rounds; lower quartile")
     print(f"{'':<40}{'all threads':>13}{'x bare':>8}{'training thread':>17}{'x bare':>8}{'goal':>7}")
@@ -296,5 +380,8 @@ if __name__ == "__main__":
     if "--ranks" in arguments:
         arguments.remove("--ranks")
         compare_ranks(int(arguments[0]) if arguments else 10)
+    elif "--loop" in arguments:
+        arguments.remove("--loop")
+        compare_loops(int(arguments[0]) if arguments else 400)
     else:
         main(int(arguments[0]) if arguments else 20)

@@ -29,7 +29,7 @@ static const char help[] =
     "- "
     "is\n"
     "                  standard output\n"
-    "  --force         replace a file, or a folder with nothing but exports in it\n"
+    "  --force         replace a file, or a folder all of whose files this export writes\n"
     "  --what GLOBS    only these signals: 'loss,*.error'\n"
     "  --steps A..B    only these steps (A.. and ..B too)\n"
     "  --form FORM     tensors as rows (csv's default), batch, long, units, stats, histogram\n"
@@ -103,8 +103,16 @@ static int sort_words(const char *const *to, size_t count, td_export_options *e,
 /* Into a place that is free, or into a folder whose only file then is the place. */
 static int export_to(const char *run, td_export_options *e, bool is_file, bool force,
                      td_exported *done) {
-    static char aside[OUTPUT_PATH];
+    static char aside[OUTPUT_PATH], place[OUTPUT_PATH];
     const char *wanted = e->out, *files = NULL;
+    size_t length = wanted ? strlen(wanted) : 0;
+    if (!is_file && length > 1 && length < sizeof place && wanted[length - 1] == '/') {
+        while (length > 1 && wanted[length - 1] == '/') {
+            length--;
+        }
+        (void)snprintf(place, sizeof place, "%.*s", (int)length, wanted);
+        wanted = e->out = place;
+    }
     td_error error = {0};
     if (is_file) {
         if (check_free(wanted, force)) {
@@ -123,7 +131,7 @@ static int export_to(const char *run, td_export_options *e, bool is_file, bool f
                     ? misuse(&command_export, "%s", error.text)
                     : fail(status_of(status), "%s%s", error.text,
                            status == TD_EXISTS && !force ? "; --force replaces it" : "");
-    output_put_back(wanted, aside, !ended);
+    ended = output_put_back(wanted, aside, ended);
     if (files) {
         ended = output_pass(files, ended);
         (void)snprintf(done->out, sizeof done->out, "%s", wanted);

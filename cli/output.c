@@ -33,7 +33,7 @@ static void remove_drafts(int number) {
 
 /* Commands that finish what they do handle these signals themselves. */
 static void catch_signals(void) {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
         if (signal(ending[i], remove_drafts) == SIG_IGN) {
             (void)signal(ending[i], SIG_IGN); /* nohup */
@@ -290,33 +290,28 @@ int output_write(const char *path, const void *bytes, size_t size) {
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-/* What the formats of `tapedeck export` and files of outputs are called. */
-static bool is_output_name(const char *name) {
-    static const char *const endings[] = {".csv", ".npy", ".npz", ".png", ".db"};
-    static const char events[] = "events.out.tfevents.";
-    size_t length = strlen(name);
-    bool found = !strncmp(name, events, sizeof events - 1);
-    for (size_t i = 0; !found && i < sizeof endings / sizeof *endings; i++) {
-        size_t size = strlen(endings[i]);
-        found = length > size && !strcmp(name + length - size, endings[i]);
-    }
-    return found;
-}
-
 enum { MAX_DEPTH = 8 };
 
-static bool holds_outputs(const char *path, int depth) {
-    DIR *listing = opendir(path);
+/* Whether each file of the old folder is in the new one, too; else its path is put into other. */
+static bool is_replaced(const char *old, const char *new, int depth, char other[PATH]) {
+    DIR *listing = opendir(old);
     bool good = listing && depth < MAX_DEPTH;
+    (void)snprintf(other, PATH, "%s", old);
     for (const struct dirent *entry; good && (entry = readdir(listing));) {
-        char inner[PATH];
-        struct stat about;
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            int length = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-            good =
-                length > 0 && length < PATH && lstat(inner, &about) == 0 &&
-                (S_ISDIR(about.st_mode) ? holds_outputs(inner, depth + 1)
-                                        : S_ISREG(about.st_mode) && is_output_name(entry->d_name));
+        char before[PATH], after[PATH];
+        struct stat was, is;
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) {
+            continue;
+        }
+        int length = snprintf(before, sizeof before, "%s/%s", old, entry->d_name);
+        good = length > 0 && length < PATH && lstat(before, &was) == 0;
+        length = snprintf(after, sizeof after, "%s/%s", new, entry->d_name);
+        good = good && length > 0 && length < PATH && lstat(after, &is) == 0 &&
+               (was.st_mode & S_IFMT) == (is.st_mode & S_IFMT);
+        if (!good) {
+            (void)snprintf(other, PATH, "%s", before);
+        } else if (S_ISDIR(was.st_mode)) {
+            good = is_replaced(before, after, depth + 1, other);
         }
     }
     if (listing) {
@@ -325,39 +320,66 @@ static bool holds_outputs(const char *path, int depth) {
     return good;
 }
 
+/* Whether there is a run in a folder, which may be written at this moment: its checkpoints or its experiment. */
+static bool holds_run(const char *path, int depth) {
+    static const char *const names[] = {"checkpoints", "experiment.yaml", "run.db"};
+    DIR *listing = opendir(path);
+    bool found = listing && depth >= MAX_DEPTH;
+    for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {
+        char inner[PATH];
+        struct stat about;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            found = found || !strcmp(entry->d_name, names[i]);
+        }
+        int length = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && length > 0 &&
+            length < PATH && lstat(inner, &about) == 0 && S_ISDIR(about.st_mode)) {
+            found = found || holds_run(inner, depth + 1);
+        }
+    }
+    if (listing) {
+        (void)closedir(listing);
+    }
+    return found;
+}
+
 bool output_set_aside(const char *path, char aside[OUTPUT_PATH]) {
     struct stat about;
-    size_t length = strlen(path);
     *aside = 0;
     if (lstat(path, &about) != 0) {
         return true;
     }
-    if (S_ISDIR(about.st_mode) && !holds_outputs(path, 0)) {
-        (void)fail(EXIT_BAD, "%s holds other files than exports; --force does not remove it", path);
+    if (S_ISDIR(about.st_mode) && holds_run(path, 0)) {
+        (void)fail(EXIT_BAD, "%s holds a run; --force does not replace it: give another place",
+                   path);
         return false;
     }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    if (snprintf(aside, OUTPUT_PATH, "%.*s.%ld.old", (int)length, path, (long)getpid()) >=
-            OUTPUT_PATH ||
+    if (snprintf(aside, OUTPUT_PATH, "%s.%ld.old", path, (long)getpid()) >= OUTPUT_PATH ||
         rename(path, aside) != 0) {
+        *aside = 0;
         (void)refuse_with_reason(path);
         return false;
     }
     return true;
 }
 
-void output_put_back(const char *path, const char *aside, bool good) {
+int output_put_back(const char *path, const char *aside, int status) {
     struct stat about;
-    if (!*aside) {
-        return;
+    char other[PATH];
+    bool was_folder = *aside && lstat(aside, &about) == 0 && S_ISDIR(about.st_mode);
+    if (!status && was_folder && !is_replaced(aside, path, 0, other)) {
+        status = fail(EXIT_BAD,
+                      "%s%s is not a file of this export, and --force does not remove it: remove "
+                      "it, or give another place",
+                      path, other + strlen(aside));
+        (void)visit_files(path, NULL, true);
     }
-    if (!good) {
+    if (*aside && status) {
         (void)rename(aside, path);
-    } else if (lstat(aside, &about) == 0 && S_ISDIR(about.st_mode)) {
+    } else if (was_folder) {
         (void)visit_files(aside, NULL, true);
-    } else {
+    } else if (*aside) {
         (void)unlink(aside);
     }
+    return status;
 }

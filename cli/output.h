@@ -37,9 +37,10 @@ int output_pass(const char *place, int status);
 int output_write(const char *path, const void *bytes, size_t size);
 
 enum { OUTPUT_PATH = 4300 };
-/* Moves what is at path aside, a file or a folder with nothing but files of exports in it; "" when nothing is there. False
- * when that is refused or not possible, after printing why. Then either the old one is removed, or put back. */
+/* Moves what is at path aside; "" when nothing is there. False when that is not possible, after printing why. */
 bool output_set_aside(const char *path, char aside[OUTPUT_PATH]);
-void output_put_back(const char *path, const char *aside, bool good);
+/* Afterwards: removes it when status is EXIT_GOOD and what has been written has all files that it had; else what has been
+ * written is removed and the old one put back. Returns the status to exit with. */
+int output_put_back(const char *path, const char *aside, int status);
 
 #endif

@@ -32,12 +32,12 @@ export function tracksSection(context) {
     const add = () => adding.value.trim() && change({ add: adding.value.trim() });
     return el(
         "section",
-        { "aria-label": "tracks" },
+        { class: "tracks", "aria-label": "tracks" },
         el("h2", {}, "What is recorded"),
         tracks.length
             ? el(
                   "ul",
-                  { class: "plain-list" },
+                  {},
                   tracks.map((track) =>
                       el(
                           "li",

@@ -11,8 +11,9 @@ from typing import Any
 import keras
 import numpy
 
+from ._keras_attention import KINDS, WORDS, reason_against
 from ._keras_optimizer import moments_of, words_of
-from .deck import Deck
+from .deck import Deck, RecordingWarning
 
 try:
     from keras.src.backend.common.symbolic_scope import in_symbolic_scope
@@ -29,21 +30,33 @@ def leaves(model: Any) -> dict[str, Any]:
     return {name: layer for name, (layer, is_leaf) in _named(model).items() if is_leaf}
 
 
-def _named(model: Any) -> dict[str, tuple[Any, bool]]:
-    """Every layer that has an output or parameters of its own, and whether its output is recorded."""
+def _walk(model: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Every layer once, and the layers inside of it, which come first."""
     whole = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.MultiHeadAttention, keras.layers.TimeDistributed)
-    found: list[tuple[Any, bool]] = []
+    found: list[Any] = []
 
-    def visit(layer: Any) -> None:
+    def visit(layer: Any) -> Iterator[tuple[Any, list[Any]]]:
         parts = [] if isinstance(layer, whole) else list(getattr(layer, "_layers", []))
         for part in parts:
-            visit(part)
-        if isinstance(layer, keras.layers.InputLayer) or any(layer is other for other, _ in found):
-            return
-        if not parts or getattr(layer, "_trainable_variables", []):
-            found.append((layer, not parts))
+            yield from visit(part)
+        if not isinstance(layer, keras.layers.InputLayer) and not any(layer is other for other in found):
+            found.append(layer)
+            yield layer, parts
 
-    visit(model)
+    return visit(model)
+
+
+def _attentions(model: Any, named: dict[str, tuple[Any, bool]]) -> dict[str, Any]:
+    """The layers that attend. One with layers inside has a name only here."""
+    names = {id(layer): name for name, (layer, _) in named.items()}
+    found = [layer for layer, _ in _walk(model) if isinstance(layer, KINDS)]
+    taken = [layer.name for layer in found] + [name for layer_id, name in names.items() if layer_id not in map(id, found)]
+    return {names.get(id(layer)) or (layer.name if taken.count(layer.name) == 1 else layer.path.replace("/", ".")): layer for layer in found}
+
+
+def _named(model: Any) -> dict[str, tuple[Any, bool]]:
+    """Every layer that has an output or parameters of its own, and whether its output is recorded."""
+    found = [(layer, not parts) for layer, parts in _walk(model) if not parts or getattr(layer, "_trainable_variables", [])]
     names = [layer.name for layer, _ in found]
     return {
         layer.name if names.count(layer.name) == 1 else layer.path.replace("/", "."): (layer, is_leaf)
@@ -117,6 +130,9 @@ class Signals:
         native = self.deck._native
         named = {self.prefix + name: found for name, found in _named(self.network).items()}
         self.layers = {name: layer for name, (layer, is_leaf) in named.items() if is_leaf}
+        self.attention = {self.prefix + name: layer for name, layer in _attentions(self.network, _named(self.network)).items()}
+        for name in self.attention:
+            self.declare_attention(name, name)
         self.complete = all(layer.built for layer, _ in named.values())
         self.variables: dict[str, Any] = {}
         for order, (name, (layer, is_leaf)) in enumerate(named.items(), 1):
@@ -134,6 +150,24 @@ class Signals:
                     native.signal(full + suffix, kind=kind, layer=name, parameter=parameter, order=order)
                 for word in words_of(getattr(self.network, "optimizer", None)):
                     native.signal(f"{full}.{word}", kind="derived", layer=name, parameter=parameter, order=order)
+
+    def declare_attention(self, name: str, label: str) -> None:
+        """The signals of a call of it."""
+        order = list(self.layers).index(name) + 1 if name in self.layers else len(self.layers)
+        for word in WORDS:  # a map is a picture of each head
+            self.deck._native.signal(f"{label}.{word}", kind="derived", layer=name, order=order, batched=True, layout="channels_first")
+
+    def wanted_attention(self) -> dict[str, tuple[str, ...]]:
+        """The words that are wanted in this step, of each layer."""
+        wanted = {}
+        for name, layer in self.attention.items():
+            words = tuple(word for word in WORDS if self.deck._native.wants(f"{name}.{word}"))
+            reason = reason_against(layer) if words else ""
+            if reason:
+                self.cannot(", ".join(f"{name}.{word}" for word in words), reason)
+            elif words:
+                wanted[name] = words
+        return wanted
 
     def note_facts(self, optimizer: Any = None) -> None:
         deck, model = self.deck, self.network
@@ -180,7 +214,7 @@ class Signals:
                 self.deck.note(f"not_recorded.{what}", reason)
             except Exception:  # the deck is finished
                 pass
-            warnings.warn(f"tapedeck: {what} is not recorded: {reason}", stacklevel=2)
+            warnings.warn(f"tapedeck: {what} is not recorded: {reason}", RecordingWarning, stacklevel=2)
 
     def values_before(self, value_of: Callable[[Any], Any]) -> dict[str, numpy.ndarray]:
         """Copies of the parameters whose updates are wanted."""

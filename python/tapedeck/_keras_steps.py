@@ -1,19 +1,26 @@
 """How a step that is due is trained and recorded, on each of Keras's backends.
 
 The step is Keras's own `train_step`, traced once more with layers that report their outputs and with a gradient
-that is also taken with respect to these. A trace that fails has changed nothing: it is tried again without the
-layers' outputs and errors, and then the user's own function runs. Either is reported.
+that is also taken with respect to these; once for each set of attention's signals that are wanted together. A trace
+that fails has changed nothing: it is tried again without attention, then without the layers' outputs and errors, and
+then the user's own function runs. Each is reported.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 import numpy
 
+from ._keras_attention import attending
 from ._keras_signals import Scaling, Signals, observing
+
+
+Wanted = tuple[tuple[str, tuple[str, ...]], ...]  # of attention: words by layer
 
 
 class Step:
@@ -23,7 +30,8 @@ class Step:
         self.signals = signals
         self.model = model
         self.layers: dict[str, Any] = signals.layers  # that report their outputs
-        self.works = True
+        self.works = self.attends = True
+        self.recordings: dict[Any, Callable] = {}  # traced, by the attention that they tell of
         self.keeper: Any = None  # of the last batches, for a capsule
         self.verifier: Any = None  # of steps that are executed twice
 
@@ -49,10 +57,31 @@ class Step:
         self.signals.note_network()
         self.layers = self.signals.layers
 
-    def retreat(self, error: Exception) -> None:
+    def wanted_attention(self) -> Wanted:
+        return tuple(self.signals.wanted_attention().items()) if self.attends else ()
+
+    def attending(self, wanted: Wanted, put: Callable[[str, Any], Any]) -> contextlib.AbstractContextManager:
+        """Within it `put` gets what is wanted of attention, by signal."""
+        def told(label: str, word: str, value: Any) -> None:
+            self.signals.declare_attention(label.partition("@")[0], label)
+            put(f"{label}.{word}", value)
+
+        return attending(self.signals.attention, dict(wanted), told)
+
+    def expect(self, wanted: Wanted, found: Any) -> None:
+        for name, words in wanted:
+            for word in words:
+                if f"{name}.{word}" not in found:
+                    self.signals.cannot(f"{name}.{word}", "the step did not call the layer where its scores can be seen")
+
+    def retreat(self, error: Exception, wanted: Wanted) -> None:
         """The step could not be recorded: the next attempt asks for less."""
         reason = f"{type(error).__name__}: {error}"
-        if self.layers:
+        self.recordings.clear()
+        if wanted:
+            self.signals.cannot(", ".join(f"{name}.{word}" for name, words in wanted for word in words), reason)
+            self.attends = False
+        elif self.layers:
             self.signals.cannot("*.output, *.error", reason)
             self.layers = {}
         else:
@@ -80,7 +109,6 @@ class TensorFlowStep(Step):
         if self.strategy.num_replicas_in_sync > 1:
             raise NotImplementedError("the model runs on several replicas of a distribution strategy")
         self.plain = self._function(self.model.train_step)
-        self.recording = self._function(self._train_and_tell)
 
     def _function(self, step: Callable) -> Callable:
         """Traced as Keras does: a batch that comes out of an iterator has no fixed size, and the arithmetic of
@@ -110,7 +138,7 @@ class TensorFlowStep(Step):
 
         return run
 
-    def _train_and_tell(self, data: Any) -> Any:
+    def _train_and_tell(self, wanted: Wanted, data: Any) -> Any:
         tf, capture = self.tf, Capture(self.tf, self.signals, self.model.optimizer)
         plain = tf.GradientTape.gradient
 
@@ -119,7 +147,7 @@ class TensorFlowStep(Step):
                 return plain(tape, target, sources, *arguments, **options)
             return capture.gradient(plain, tape, target, sources, *arguments, **options)
 
-        with capture.scaling, observing(self.layers, capture.observe):
+        with capture.scaling, observing(self.layers, capture.observe), self.attending(wanted, capture.tell):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
@@ -157,14 +185,18 @@ class TensorFlowStep(Step):
                 logs = self.plain(data)
                 self.declare_again()
                 return logs
+            wanted = self.wanted_attention()
+            if wanted not in self.recordings:
+                self.recordings[wanted] = self._function(partial(self._train_and_tell, wanted))
+            recording = self.recordings[wanted]
             try:
-                self.recording(data, trace=True)
+                recording(data, trace=True)
             except Exception as error:
-                self.retreat(error)
-                self.recording = self._function(self._train_and_tell)
+                self.retreat(error, wanted)
                 continue
             before = self.signals.values_before(self.value_of)
-            logs, captured = self.recording(data)
+            logs, captured = recording(data)
+            self.expect(wanted, captured)
             self.put(captured, before)
             return logs
         return self.plain(data)
@@ -180,11 +212,18 @@ class Capture:
         self.values: dict[str, Any] = {}  # by signal
         self.scaling = Scaling(optimizer)
 
-    def observe(self, name: str, value: Any) -> Any:
-        if self.graph is not None and value.graph is not self.graph:
-            self.signals.cannot(f"{name}.output", "the layer is called within a loop or a condition of the graph")
+    def tell(self, name: str, value: Any) -> bool:
+        """Whether it can be told."""
+        within = self.graph is not None and value.graph is not self.graph
+        if within:
+            self.signals.cannot(name, "the layer is called within a loop or a condition of the graph")
         else:
-            self.outputs[name] = self.values[f"{name}.output"] = value
+            self.values[name] = value
+        return not within
+
+    def observe(self, name: str, value: Any) -> Any:
+        if self.tell(f"{name}.output", value):
+            self.outputs[name] = value
         return value
 
     def _names(self) -> dict[int, str]:
@@ -228,7 +267,6 @@ class JaxStep(Step):
         self.jax = jax
         self.compiled = not model.run_eagerly and model.jit_compile
         self.plain = jax.jit(model.train_step) if self.compiled else model.train_step
-        self._make_recording()
         self.values: dict[int, Any] = {}
         self.variables: list[Any] | None = None  # looking at them has the model take its state back
 
@@ -239,13 +277,16 @@ class JaxStep(Step):
         tap.defvjp(lambda value, tapped: (value, None), lambda _, error: (error, error))
         self.tap = tap
 
-    def _make_recording(self) -> None:
-        self.recording = self.jax.jit(self._train_and_tell) if self.compiled else self._train_and_tell
+    def _recording(self, wanted: Wanted) -> Callable:
+        if wanted not in self.recordings:
+            tell = partial(self._train_and_tell, wanted)
+            self.recordings[wanted] = self.jax.jit(tell) if self.compiled else tell
+        return self.recordings[wanted]
 
     def value_of(self, variable: Any) -> Any:
         return numpy.asarray(self.values[id(variable)])
 
-    def _train_and_tell(self, state: Any, data: Any) -> Any:
+    def _train_and_tell(self, wanted: Wanted, state: Any, data: Any) -> Any:
         """The errors are the gradients with respect to what is tapped: outputs pass a function whose
         gradient goes both ways."""
         jax = self.jax
@@ -266,22 +307,25 @@ class JaxStep(Step):
 
                 def tapped(both: Any, *rest: Any, **more: Any) -> Any:
                     outputs: dict[str, Any] = {}
+                    attention: dict[str, Any] = {}
 
                     def observe(name: str, value: Any) -> Any:
                         outputs[name] = value
                         return self.tap(value, both[1][name]) if name in both[1] else value
 
-                    with observing(self.layers, observe), Scaling(self.model.optimizer) as scaling:
+                    with observing(self.layers, observe), self.attending(wanted, attention.__setitem__), \
+                            Scaling(self.model.optimizer) as scaling:
                         result = function(both[0], *rest, **more)
                     value, aux = result if has_aux else (result, None)
                     scaled = scaling.scaled is value
-                    return value, (aux, outputs, scaling.loss if scaled else value, scaling.scale if scaled else None)
+                    return value, (aux, outputs, attention, scaling.loss if scaled else value, scaling.scale if scaled else None)
 
                 result = plain(tapped, has_aux=True, **options)((first, taps), *rest, **more)
-                (value, (aux, outputs, loss, scale)), (gradients, errors) = result
+                (value, (aux, outputs, attention, loss, scale)), (gradients, errors) = result
                 scaling = Scaling(None)
                 scaling.scale = scale
                 captured["loss"] = loss
+                captured.update(attention)
                 for name, output in outputs.items():
                     captured[f"{name}.output"] = output
                     captured[f"{name}.error"] = scaling.unscaled(errors[name])
@@ -332,12 +376,13 @@ class JaxStep(Step):
                 self.declare_again()
             self._set_values(state)
             before = self.signals.values_before(self.value_of)
+            wanted = self.wanted_attention()
             try:
-                logs, after, captured = self.recording(state, data)
+                logs, after, captured = self._recording(wanted)(state, data)
             except Exception as error:
-                self.retreat(error)
-                self._make_recording()
+                self.retreat(error, wanted)
                 continue
+            self.expect(wanted, captured)
             self._set_values(after)
             gradients = captured.pop("gradients", [])
             names = {id(variable): name for name, variable in self.signals.variables.items()}
@@ -381,6 +426,13 @@ class TorchStep(Step):
                 value.register_hook(lambda error: keep(f"{name}.error", error))
             return value
 
+        wanted = self.wanted_attention()
+        told: set[str] = set()
+
+        def tell(name: str, value: Any) -> None:
+            told.add(name)
+            signals.record(name, value.detach())
+
         compute = model._compute_loss
 
         def compute_loss(*arguments: Any, **options: Any) -> Any:
@@ -390,10 +442,11 @@ class TorchStep(Step):
         before = signals.values_before(self.value_of)
         object.__setattr__(model, "_compute_loss", compute_loss)
         try:
-            with observing(self.layers, observe), Scaling(model.optimizer) as scaling:
+            with observing(self.layers, observe), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
                 logs = model.train_step(data[0])
         finally:
             object.__delattr__(model, "_compute_loss")
+        self.expect(wanted, told)
         for name, variable in signals.variables.items():
             if variable.value.grad is not None:
                 keep(f"{name}.gradient", variable.value.grad)

@@ -1,8 +1,9 @@
 """What a PyTorch training loop does, as facts that `tapedeck diagnose` judges: the run's note ``loop``, a JSON object.
 
 A loop can go wrong without an error: gradients that add up, parameters that no optimizer has, a model left in
-evaluation mode. Almost all of this shows in the first updates, so what costs something is looked at only then. Nothing
-here changes a value. What a fact means is in docs/python.md; whether it is a fault is decided by the rules of the
+evaluation mode. Almost all of this shows in the first updates, so what costs something is looked at in them, and later in
+one update of some. What begins later is found there. In all other updates only what is cheap and cannot be found later is looked at:
+whether the loss is finite, the scheduler's rate, the model's mode, updates that a GradScaler skipped. Nothing here changes a value. What a fact means is in docs/python.md; whether it is a fault is decided by the rules of the
 library, not here.
 
 Facts come from PyTorch's own hooks where it has them (optimizers, modules, parameters), and otherwise from _observe.py,
@@ -27,11 +28,11 @@ from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
 from ._loop_examples import Examples
 from ._loop_modes import Modes
 from ._loop_parameters import FIRST_UPDATES, Parameters
-from ._loop_setup import Setup
+from ._loop_setup import LABELLED_UPDATES, NO_ARGUMENTS, RATIO_PERIOD, Setup
 from ._scaler import ModelScaler
 
-_PARAMETER_PERIOD = 64  # updates between looks at all parameters, later
-_RELEASE_PERIOD = 16  # updates until an observation that is no longer needed ends, later
+_SAMPLE_EVERY = 31  # updates between those that are looked at, later: a prime, so that each of several optimizers has its turn
+_WRITE_EVERY = 5  # of them after which all parameters are looked at, and the note is written
 
 
 class KnownOptimizer:
@@ -60,6 +61,8 @@ class Loop:
         self.facts: dict[str, Any] = {}
         self.written = ""  # the note as it stands in the run
         self.updates = 0
+        self.looks = True  # at everything, until the next update is done
+        self.writes = True  # the note, after it
         self.optimizers: dict[int, KnownOptimizer] = {}
         self.kinds = sorted({type(m).__name__ for m in bare.modules() if is_modal(m)})
         self.parameters = Parameters(self)
@@ -194,16 +197,22 @@ class Loop:
             return
         self.examples.end_validation()
         self.scaling.look_at_scaler()
-        self.batches.before_forward(arguments, named)
+        if self.looks:
+            self.batches.before_forward(arguments, named)
+        else:
+            self.labels.passes += 1
+            self.setup.see_arguments(arguments, named)
 
     def before_update(self, optimizer: Any, *_: Any) -> None:
         if self.updates == 0:
             self.parameters.find()
         if self.has(optimizer):
             self.schedule.look_at_scheduler()
-            self.setup.before_update(optimizer)
-            self.modes.before_update(optimizer)
-        self.parameters.before_update(optimizer)
+            if self.looks:
+                self.setup.before_update(optimizer)
+                self.modes.before_update(optimizer)
+        if self.looks:
+            self.parameters.before_update(optimizer)
 
     def after_update(self, optimizer: Any, *_: Any) -> None:
         if not self.has(optimizer):
@@ -211,17 +220,33 @@ class Loop:
         self.updates += 1
         self.facts["updates"] = self.updates
         self.optimizers[id(optimizer)].updates += 1
+        self.schedule.after_update(optimizer)
+        if self.kinds and not self.model.training:
+            self.count("evaluating", kinds=self.kinds)
+        if self.looks:
+            self.look_after_update(optimizer)
+        else:
+            self.setup.arguments = NO_ARGUMENTS
+        self.plan_update(self.updates + 1)
+
+    def plan_update(self, update: int) -> None:
+        """What is looked at in it. All parameters have a fingerprint after a power of two."""
+        is_power = update & (update - 1) == 0
+        if update <= LABELLED_UPDATES:
+            self.writes = update <= FIRST_UPDATES or is_power or update % RATIO_PERIOD == 0
+        else:
+            self.looks = is_power or update % _SAMPLE_EVERY == 0 or self.modes.idle > 0
+            self.writes = is_power or update % (_SAMPLE_EVERY * _WRITE_EVERY) == 0
+
+    def look_after_update(self, optimizer: Any) -> None:
         self.scaler.settle()
         self.batches.after_update()
         self.labels.after_update()
         self.setup.after_update()
         self.modes.after_update()
-        self.schedule.after_update(optimizer)
-        if self.kinds and not self.model.training:
-            self.count("evaluating", kinds=self.kinds)
+        self.schedule.look_for_scheduler()
         self.parameters.after_update(optimizer)
-        if self.updates <= FIRST_UPDATES or self.updates % _PARAMETER_PERIOD == 0:
+        if self.writes:
             self.parameters.write()
             self.write()
-        if self.updates <= _PARAMETER_PERIOD or self.updates % _RELEASE_PERIOD == 0:
-            self.release_observations(lambda is_needed: not is_needed())
+        self.release_observations(lambda is_needed: not is_needed())

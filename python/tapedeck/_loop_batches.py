@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from . import _fingerprint, _loop_data, _observe
+from . import _fingerprint, _loop_data, _loop_target
 
 _PENDING = 16  # batches of one update whose fingerprints are taken
 _COLUMNS = 256  # elements of an example that it is recognised by
@@ -148,7 +148,7 @@ class Labels:
             return
         if not batch.is_floating_point() and not _loop_data.is_told_apart(batch):  # users and items: negative examples are drawn of them
             return
-        target = _observe.target_of(losses)
+        target = _loop_target.find(losses)
         if not (batch.is_cpu and target is not None and target.is_cpu and target.dim() > 0
                 and target.shape[0] == batch.shape[0] > 1):
             return

@@ -91,7 +91,9 @@ class Schedule:
         self.scheduler: Any = None  # a weak reference
         self.is_scheduled = True  # an optimizer of the model may have one
         self.counter = 0  # of the scheduler before its first step
+        self.steps = 0  # since
         self.largest_rate = 0.0
+        self.has_been_zero = False  # a rate
 
     @property
     def needs_more(self) -> bool:
@@ -110,12 +112,13 @@ class Schedule:
         if scheduler is None:
             return
         loop = self.loop
+        steps = _scheduler_counter(scheduler) - self.counter
+        if steps == self.steps:
+            return
+        self.steps = steps
         fact = loop.facts.setdefault("scheduler", {
             "kind": type(scheduler).__name__, "steps": 0, "early": 0, "since": loop.step,
             "period": getattr(scheduler, "T_max", 0)})
-        steps = _scheduler_counter(scheduler) - self.counter
-        if steps == fact["steps"]:
-            return
         if loop.updates == 0 and loop.scaler.find() is None:
             fact["early"] = steps
         rate = float(scheduler.optimizer.param_groups[0]["lr"])
@@ -125,15 +128,22 @@ class Schedule:
 
     def after_update(self, optimizer: Any) -> None:
         loop = self.loop
-        self.largest_rate = max(self.largest_rate, float(optimizer.param_groups[0]["lr"]))
-        self.is_scheduled = any("initial_lr" in group for each in loop.live_optimizers() for group in each.param_groups)
         for i, group in enumerate(optimizer.param_groups):
+            rate = float(group["lr"])
+            if i == 0 and rate > self.largest_rate:
+                self.largest_rate = rate
+            if rate and not self.has_been_zero:
+                continue
             key = f"zero_rate_{i}"
-            zero = float(group["lr"]) == 0 and any(p.requires_grad for p in group["params"])
+            zero = rate == 0 and any(p.requires_grad for p in group["params"])
             if zero or key in loop.facts:
+                self.has_been_zero = True
                 fact = loop.facts.setdefault(key, {"in_a_row": 0})
                 fact["in_a_row"] = fact["in_a_row"] + 1 if zero else 0
                 fact["of"] = loop.optimizers[id(optimizer)].updates
+
+    def look_for_scheduler(self) -> None:
+        self.is_scheduled = any("initial_lr" in group for each in self.loop.live_optimizers() for group in each.param_groups)
 
 
 def _scheduler_counter(scheduler: Any) -> int:

@@ -11,9 +11,10 @@ from torch.nn.parameter import is_lazy
 
 from ._fingerprint import local, sample
 from ._layers import Handle
+from ._loop_setup import LABELLED_UPDATES
 
 _layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
-_PERIOD = 32  # updates between looks at the weight that is followed, once training is under way
+_PERIOD = 32  # updates between looks at the weight that is followed, once training is under way and all updates are looked at
 _NAMES = 16
 
 
@@ -102,7 +103,7 @@ class Modes:
     def looks(self, optimizer: Any) -> bool:
         weight = self.followed[1]
         if not local(weight).is_cpu or weight.grad is None or weight.grad.is_sparse or \
-                (self.loop.updates >= 64 and self.loop.updates % _PERIOD and not self.idle):
+                (64 <= self.loop.updates < LABELLED_UPDATES and self.loop.updates % _PERIOD and not self.idle):
             return False
         return any(float(group["lr"]) > 0 and any(p is weight for p in group["params"]) for group in optimizer.param_groups)
 

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from . import _loop_head, _loop_origin, _observe
+from . import _loop_head, _loop_origin, _loop_target
 from ._fingerprint import local, sample
+from ._loop_batches import first_tensor
 from ._loop_parameters import FIRST_UPDATES, is_new
 
-_LABELLED_UPDATES = 256  # in which the classes of batches are counted
+LABELLED_UPDATES = 256  # in which the classes of batches are counted, and all of which are looked at
 _CLASSES = 1024
-_RATIO_PERIOD = 64  # updates between looks at the size of steps, later
+RATIO_PERIOD = 64  # updates between looks at the size of steps, after the first of them
+NO_ARGUMENTS: tuple[Any, Any] = ((), {})
 _WEIGHTS = 8  # whose steps are looked at
 _LARGE_BIAS = 5.0
 _STRONG_DROPOUT = 0.7
@@ -38,7 +40,7 @@ class Setup:
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.batch: torch.Tensor | None = None
-        self.arguments: tuple[Any, Any] = ((), {})  # of the last call
+        self.arguments = NO_ARGUMENTS  # of the last call
         self.passes = 0  # forward passes since the last backward pass
         self.hidden = _hidden_parameters(loop.model)
         self.frozen = _frozen_layers(loop.model)
@@ -55,7 +57,7 @@ class Setup:
 
     def stop(self) -> None:
         self.batch = self.watched = self.left = None
-        self.arguments = ((), {})
+        self.arguments = NO_ARGUMENTS
         self.before = []
 
     @property
@@ -80,24 +82,36 @@ class Setup:
         if self.loop.is_close and (count := _count_tensors(arguments)) > 1:
             self.loop.facts["inputs"] = {"count": count}
 
+    def see_arguments(self, arguments: Any, named: Any) -> None:
+        """Of a pass that is not looked at: they are needed only if its loss is not finite."""
+        self.batch, self.arguments = None, (arguments, named)
+        self.passes += 1
+
+    def last_batch(self) -> torch.Tensor | None:
+        batch = first_tensor(self.arguments) if self.batch is None else self.batch
+        return batch.detach() if batch is not None and batch.dim() > 0 else None
+
     def before_backward(self, losses: Any) -> None:
-        batch, passes = self.batch, self.passes
-        self.batch, self.passes = None, 0
+        loop, passes = self.loop, self.passes
+        loss = losses if isinstance(losses, torch.Tensor) else next(iter(losses), None)
+        self.passes = 0
+        if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
+            self.batch = None
+            return
+        batch, self.batch = self.last_batch(), None
         if batch is None or passes != 1:
             return
-        loop = self.loop
-        loss = losses if isinstance(losses, torch.Tensor) else next(iter(losses), None)
         if loss is None or not batch.is_cpu or not loss.is_cpu:
             if loop.updates < 2:
                 self.see_head(losses)
             return
         if self.is_finite and loss.numel() == 1 and not math.isfinite(loss.item()):
             self.see_nonfinite(loss, batch, losses)
-        if loop.updates < _LABELLED_UPDATES:
+        if loop.updates < LABELLED_UPDATES:
             if loop.updates < 2:
                 self.see_head(losses)
                 self.see_matrices(losses)
-            self.see_data(batch, _observe.target_of(losses))
+            self.see_data(batch, _loop_target.find(losses))
 
     def names(self) -> dict[int, str]:
         found = {id(p): name for name, p in self.loop.model.named_parameters()}
@@ -150,7 +164,7 @@ class Setup:
     def see_nonfinite(self, loss: torch.Tensor, batch: torch.Tensor, losses: Any) -> None:
         """Where the first loss that is not finite comes from: what it was computed from is still there."""
         self.is_finite = False
-        loop, target = self.loop, _observe.target_of(losses)
+        loop, target = self.loop, _loop_target.find(losses)
         fact: dict[str, Any] = {"since": loop.step, "loss": "NaN" if math.isnan(loss.item()) else "infinite"}
         loop.facts["nonfinite"] = fact
         weights = _nonfinite_weights(loop.model)
@@ -175,7 +189,8 @@ class Setup:
 
     def finish(self) -> None:
         """A pass without a backward pass is the last one where the program ended in its loss, as some do that get NaN."""
-        if self.batch is not None and self.is_finite and self.batch.is_cpu and (row := _nonfinite_row(self.batch)) is not None:
+        batch = self.last_batch() if self.passes else None
+        if batch is not None and self.is_finite and batch.is_cpu and (row := _nonfinite_row(batch)) is not None:
             self.loop.facts["nonfinite"] = {"since": self.loop.step, "what": "input", "row": row}
 
     # ---- updates ----------------------------------------------------------------------------------
@@ -189,7 +204,7 @@ class Setup:
                 self.loop.count("moved")
         if updates == 0:
             self.see_options(optimizer)
-        if updates < FIRST_UPDATES or updates % _RATIO_PERIOD == 0:
+        if updates < FIRST_UPDATES or (updates % RATIO_PERIOD == 0 if updates < LABELLED_UPDATES else self.loop.writes):
             weights = [p for group in optimizer.param_groups for p in group["params"]
                        if p.requires_grad and p.dim() > 1 and p.grad is not None and not p.grad.is_sparse
                        and local(p).is_cpu]
@@ -205,21 +220,21 @@ class Setup:
 
     def after_update(self) -> None:
         loop = self.loop
-        self.arguments = ((), {})
+        self.arguments = NO_ARGUMENTS
         ratios = []
         for p, before in self.before:
             size = float(before.norm())
             step = float((sample(p) - before).norm())
             if size > 0 and math.isfinite(step):
                 ratios.append(step / size)
-        if self.before and loop.updates < _LABELLED_UPDATES:
+        if self.before and loop.updates < LABELLED_UPDATES:
             self.watched = self.before[0][0]
         self.before = []
         if self.watched is not None:
-            self.left = (self.watched, sample(self.watched).clone()) if loop.updates < _LABELLED_UPDATES else None
+            self.left = (self.watched, sample(self.watched).clone()) if loop.updates < LABELLED_UPDATES else None
         if ratios:
             self.ratios.append(statistics.median(ratios))
-        if loop.updates <= FIRST_UPDATES or loop.updates % _RATIO_PERIOD == 0:
+        if loop.writes:
             self.write(loop.updates == FIRST_UPDATES)
 
     def write(self, looks_at_layers: bool = True) -> None:

@@ -42,6 +42,8 @@ class ModelScaler:
 
     def has_updated(self) -> bool:
         """Whether `update()` was called since this was asked last."""
+        if self.reference is None:
+            return False
         states, known = self.states(), self.known_states
         self.known_states = states
         return states is not None and states is not known

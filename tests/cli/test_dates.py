@@ -133,7 +133,13 @@ class Dates(Case):
         self.assertEqual(rows[f"input_{names.index('days')}"].tolist(), [30, 62, 124])
         self.assertEqual(rows["input_2"].tolist(), [31, 1, 3])
 
+        done = self.run_program("train", "experiment.yaml", "--set", "data.dates={when: [days, year]}", status=2)
+        self.assertIn("leave `parts` out", done.stderr)
+
     def test_columns_whose_names_begin_alike(self):
+        self.write("sales.csv", "when,when.day,y\n2024-01-01,3,1\n2024-01-02,4,0\n")
+        done = self.train(EXPERIMENT.replace("DATES", "when"), "--quiet", status=2)
+        self.assertIn("column 'when.day' is called as an input that column 'when' becomes", done.stderr)
         self.write("sales.csv", "when,when.spent,y\n2024-01-01,3,1\n2024-01-02,4,0\n2024-02-03,5,1\n")
         self.train(EXPERIMENT.replace("DATES", "{when: [month]}"), "--quiet")
         rows = pandas.read_csv(self.path("runs", "d", "input.csv"))

@@ -173,16 +173,20 @@ class EveryCommand(Case):
         words = ["export", "runs/small", "--to", "csv", "-o", "out"]
         self.run_program(*words)
         self.assertIn("--force replaces it", self.run_program(*words, status=1).stderr)
-        self.write("out/stats.csv", "old")
+        self.write("out/metrics.csv", "old")
         self.run_program(*words, "--force")
-        self.assertNotEqual(self.read("out", "metrics.csv"), "")
-        self.assertFalse(self.exists("out", "stats.csv"))
-        self.write("out/thesis.tex", "mine")
-        self.assertIn("other files", self.run_program(*words, "--force", status=1).stderr)
-        self.assertEqual(self.read("out", "thesis.tex"), "mine")
-        self.run_program("export", "runs/small", "--to", "csv", "-o", "runs", "--force", status=1)
+        self.assertIn("loss", self.read("out", "metrics.csv"))
+        self.run_program("export", "runs/small", "--to", "csv", "-o", "out//", "--force")
+        for name in ("thesis.tex", "training.csv", "more/digits.png"):
+            os.makedirs(os.path.dirname(self.path("out", name)), exist_ok=True)
+            self.write(f"out/{name}", "mine")
+            self.assertIn(f"out/{name.split('/')[0]} is not a file of this export", self.run_program(*words, "--force", status=1).stderr)
+            self.assertEqual(self.read("out", name), "mine")
+            os.remove(self.path("out", name))
+        os.rmdir(self.path("out", "more"))
+        for place in ("runs/small/", "runs"):
+            self.assertIn("holds a run", self.run_program("export", "runs/small", "--to", "csv", "-o", place, "--force", status=1).stderr)
         self.assertTrue(self.exists("runs", "small", "run.db"))
-        os.remove(self.path("out", "thesis.tex"))
         self.run_program("export", "runs/none", "--to", "csv", "-o", "out", "--force", status=1)
         self.assertTrue(self.exists("out", "metrics.csv"))  # put back
         self.assertEqual([name for name in self.left() if name.endswith(".old")], [])

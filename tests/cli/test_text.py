@@ -138,6 +138,8 @@ class Text(Case):
                    "model: {file: runs/t}\ntrain: {loss: sparse_categorical_crossentropy, from_logits: true, epochs: 1}\n")
         done = self.run_program("train", "again.yaml", status=2)
         self.assertIn("leave `vocabulary` out", done.stderr)
+        self.write("again.yaml", self.read("again.yaml").replace("vocabulary: 5", "min_count: 2"))
+        self.assertIn("leave `min_count` out", self.run_program("train", "again.yaml", status=2).stderr)
 
     def test_a_validation_file_has_the_vocabulary_of_training(self):
         self.write_reviews(REVIEWS)

@@ -22,7 +22,8 @@ Comments that a reader of the page does not see direct the test of the next bloc
     <!-- test: set KEY=VALUE … -->  what a yaml block leaves out, in the words of `--set`
     <!-- test: interop -->          needs PyTorch or Keras: run by tests/interop/test_docs.py
     <!-- test: context CODE -->     what precedes a python block, or the c blocks from here on: imports, declarations
-    <!-- test: session -->         one interpreter runs the python blocks from here on; else each block runs those before it again
+    <!-- test: session -->         one interpreter runs the python blocks from here on, as it does for all that need a framework; else each block
+                                   runs those before it again
     <!-- test: not run: WHY -->     only where no test can
 
 A page of docs/ is run in a folder that has examples/ and the runs `demo` and `demo-2` (the demo with seeds 7 and 8);
@@ -223,7 +224,7 @@ class Page:
             self.problem(block, f"exits with {done.returncode}\n{done.stdout}{done.stderr}")
 
     def run_python(self, block):
-        if self.session or block.direction("session") is not None:
+        if self.session or self.interop or block.direction("session") is not None:
             self.run_in_session(block)
             return
         with open(os.path.join(self.folder, ".block.py"), "a+", encoding="utf-8") as file:

@@ -51,18 +51,22 @@ class Convolutions(nn.Module):
 
 
 class Transformer(nn.Module):
-    shape, classes = (6, 16), 3
+    shape, classes, depth = (6, 16), 3, 1
 
     def __init__(self):
         super().__init__()
         block = lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True, norm_first=True)  # noqa: E731
-        self.blocks = nn.ModuleList([block(), block()])
+        self.blocks = nn.ModuleList([block() for _ in range(self.depth)])
         self.head = nn.Linear(16, 3)
 
     def forward(self, x):
         for block in self.blocks:
             x = block(x)
         return self.head(x.mean(1))
+
+
+class Deep(Transformer):
+    depth = 2
 
 
 def batches(kind, sizes):
@@ -118,13 +122,13 @@ class Compiled(Case):
         return deck, losses, copy.deepcopy(model.state_dict()), graphs
 
     def test_training_is_the_same_and_compiled_once(self):
-        for kind in (Perceptron, Convolutions, Transformer):
+        for kind, backend in ((Perceptron, "aot_eager"), (Convolutions, "inductor"), (Transformer, "inductor")):
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            _, losses, weights, _ = self.train(kind)
+            _, losses, weights, _ = self.train(kind, backend=backend)
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            deck, same, also, graphs = self.train(kind, kind.__name__)
+            deck, same, also, graphs = self.train(kind, kind.__name__, backend=backend)
             self.assertEqual(losses, same, kind)
             self.assertTrue(all(torch.equal(weights[key], also[key]) for key in weights), kind)
             self.assertEqual(graphs, [1] * 6, kind)
@@ -134,7 +138,7 @@ class Compiled(Case):
             self.assertEqual(run.notes["compiled"], "steps that are recorded are compiled")
 
     def test_there_is_no_graph_break(self):
-        for kind in (Perceptron, Convolutions, Transformer):
+        for kind in (Perceptron, Convolutions, Deep):
             torch._dynamo.reset()
             model = kind()
             deck = tapedeck.watch(model, self.path("explained"), every=1, compiled=True, loop_checks=False)
@@ -159,7 +163,7 @@ class Compiled(Case):
                 np.testing.assert_allclose(run[name].at(5), other[name].at(5), rtol=1e-3, atol=1e-5)
 
     def test_a_block_has_an_output_of_its_own_and_a_container_has_not(self):
-        deck, *_ = self.train(Transformer, "blocks", every=1, form="stats", backend="aot_eager")
+        deck, *_ = self.train(Deep, "blocks", every=1, form="stats", backend="aot_eager")
         names = set(tapedeck.Run(deck.folder))
         self.assertLessEqual({"blocks.0.output", "blocks.1.error", "blocks.0.linear1.output", "head.error"}, names)
         deck, *_ = self.train(Perceptron, "container", every=1, form="stats", backend="aot_eager")
@@ -167,13 +171,13 @@ class Compiled(Case):
 
     def test_dynamic_batches_and_evaluation(self):
         sizes = (16, 12, 16, 9, 12, 16)
-        for kind in (Perceptron, Convolutions):
+        for kind, backend in ((Perceptron, "inductor"), (Convolutions, "aot_eager")):  # kernels take a second each to build
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            _, losses, weights, bare = self.train(kind, sizes=sizes, evaluates=True, dynamic=True)
+            _, losses, weights, bare = self.train(kind, sizes=sizes, evaluates=True, dynamic=True, backend=backend)
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            deck, same, also, graphs = self.train(kind, "dynamic", sizes=sizes, evaluates=True, dynamic=True, form="stats")
+            deck, same, also, graphs = self.train(kind, "dynamic", sizes=sizes, evaluates=True, dynamic=True, form="stats", backend=backend)
             self.assertEqual((losses, bare), (same, graphs))
             self.assertTrue(all(torch.equal(weights[key], also[key]) for key in weights))
             with sqlite3.connect(os.path.join(deck.folder, "run.db")) as database:

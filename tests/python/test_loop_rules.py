@@ -1,6 +1,7 @@
 """Rules for errors of the program that trains, on the facts that `watch` records of a loop: no framework is needed."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -156,7 +157,7 @@ class LoopRules(unittest.TestCase):
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
         on_request = {"bad_row", "moment2_lost", "precision_lost", "rank_collapse"}  # ../unit/diagnose/test_on_request.c
-        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"slow_rank", "unscaled_targets"} | on_request)
+        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"plateau", "slow_rank", "unscaled_targets"} | on_request)
 
     def test_plain_facts_raise_nothing(self):
         found, status = self.diagnose(self.record(PLAIN))
@@ -187,6 +188,12 @@ class LoopRules(unittest.TestCase):
                 found, status = self.record_losses(rule, [1.0] * 60, PLAIN | facts)
                 self.assertEqual(([(cause, confidence) for cause, confidence, _ in found if confidence != "maybe"], status),
                                  ([(rule, "likely")], 1))
+
+    def test_a_loss_that_falls_to_that_of_a_guess(self):
+        guess, four = math.log(4), PLAIN | {"head": HEAD | {"columns": 4}}
+        found, status = self.record_losses("guess", [guess + 2 * 0.7 ** i for i in range(60)], four)
+        self.assertEqual(([entry[:2] for entry in found], status), ([("plateau", "likely")], 1))
+        self.assertEqual(self.record_losses("better", [0.5 * guess + 2 * 0.7 ** i for i in range(60)], four)[1], 0)
 
     def test_targets_that_outputs_do_not_reach(self):
         far = PLAIN | {"head": HEAD | {"loss": "mse_loss"}, "target": {"minimum": 3e5, "maximum": 5e5, "size": 4e5}}

@@ -244,8 +244,18 @@ td_status td__csv_survey(const td__csv *like, bool together, td__names *inputs, 
     status = status || together ? status : td__csv_parse(&csv, NULL);
     for (int64_t i = 0; !status && i < csv.column_count; i++) {
         char number[NAME_SIZE];
-        const char *name = td__csv_column_name(&csv, i, number);
-        if (!name_column(&csv, i, name, inputs)) {
+        const char *name = td__csv_column_name(&csv, i, number), *rest;
+        ptrdiff_t clash = csv.columns[i].use == TD__CSV_SKIPPED
+                              ? td__csv_expansion_of(csv.options, name, &rest)
+                              : -1;
+        if (clash >= 0 &&
+            td__csv_expansion_at(csv.options, (size_t)clash).use != TD__CSV_CATEGORY) {
+            status = td_error_set(error, TD_FORMAT,
+                                  "%s: column '%.60s' is called as an input that column '%.60s' "
+                                  "becomes; rename it, or list it in `ignore`",
+                                  csv.path, name,
+                                  td__csv_expansion_at(csv.options, (size_t)clash).column);
+        } else if (!name_column(&csv, i, name, inputs)) {
             status = td_error_set(error, TD_RANGE,
                                   "%s: no memory, more than %d inputs, or two of one name with "
                                   "those of '%s'",

@@ -165,16 +165,41 @@ static td_dataset *open_data(const td_trainer *trainer, td_data_options *options
     return first ? data : td_dataset_open(options, reason);
 }
 
-/* The vocabulary of a model that training goes on from cannot become smaller. */
-static td_status check_vocabularies(const td_data_options *options, td_error *error) {
-    for (size_t i = 0; i < options->text.count; i++) {
+static bool are_same_names(td_names a, td_names b) {
+    bool same = a.count == b.count;
+    for (size_t i = 0; same && i < a.count; i++) {
+        same = strcmp(a.items[i], b.items[i]) == 0;
+    }
+    return same;
+}
+
+/* What texts and dates become is settled where training goes on from a model file: other wishes cannot be honoured. */
+static td_status check_settled(const td_trainer *trainer, const td_data_options *options,
+                               td_error *error) {
+    const char *file = trainer->experiment->model_file;
+    const td_dates *settled = &trainer->notes.data.dates;
+    for (size_t i = 0; file && i < options->text.count; i++) {
         const td_text *text = &options->text.items[i];
         int64_t ids = (int64_t)text->words.count + TD__TEXT_FIRST;
-        if (text->words.count && text->vocabulary && ids > text->vocabulary) {
+        bool few = text->vocabulary && ids > text->vocabulary;
+        if (text->words.count && (few || text->min_count)) {
             return td_error_set(error, TD_INVALID,
-                                "data: text: %s: vocabulary: the one of the model has %lld ids, "
-                                "more than %lld; leave `vocabulary` out",
-                                text->column, (long long)ids, (long long)text->vocabulary);
+                                "data: text: %s: the vocabulary is that of %s, with %lld ids; "
+                                "leave `%s` out",
+                                text->column, file, (long long)ids,
+                                few ? "vocabulary" : "min_count");
+        }
+    }
+    for (size_t i = 0; file && i < options->dates.count; i++) {
+        const td_date *date = &options->dates.items[i];
+        for (size_t k = 0; k < settled->count; k++) {
+            if (!strcmp(settled->items[k].column, date->column) &&
+                !are_same_names(settled->items[k].parts, date->parts)) {
+                return td_error_set(error, TD_INVALID,
+                                    "data: dates: %s: its parts are those of %s, %zu of them; "
+                                    "leave `parts` out",
+                                    date->column, file, settled->items[k].parts.count);
+            }
         }
     }
     return TD_OK;
@@ -188,7 +213,7 @@ td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     if (!td__data_notes_match(&trainer->notes.data, &options)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    td_status status = check_vocabularies(&options, error);
+    td_status status = check_settled(trainer, &options, error);
     options.while_reading = !trainer->options.read_first;
     status = status ? status : td__trainer_order_inputs(trainer, &options, error);
     if (status) {

@@ -102,6 +102,7 @@ td_status td__route_start(td__call *call, td_error *error) {
         return status;
     }
     add(&c, "--json");
+    add(&c, "--"); /* no name of a run and no condition is an option */
     add(&c, call->run->folder);
     if (c.rest) {
         add(&c, c.rest);
