@@ -210,7 +210,11 @@ static const char *narrow(td__aten_call *call) {
     const char *start = td__aten_size(call, "start", 0);
     const char *end = TD__OPERATOR(to, "Add", start, td__aten_size(call, "length", 0));
     if (json_integer_value(json_object_get(td__aten_argument(call, "start"), "as_int")) < 0) {
-        int64_t last = td__aten_int(call, "start", 0) + td__aten_int(call, "length", 0);
+        int64_t length = td__aten_int(call, "length", 0);
+        if (length < 0) {
+            return td__operator_refuse(to, "of less than nothing");
+        }
+        int64_t last = td__aten_int(call, "start", 0) + length;
         last = last ? last : INT64_MAX; /* 0 is the end, not the beginning */
         end = td__operator_integers(to, 1, &last);
     }
