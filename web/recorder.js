@@ -163,7 +163,10 @@ export const recorderPage = {
         const load = loadSection(context),
             known = (run.events_ || []).length;
         context.onnews(() => (run.events_.length === known ? undefined : context.again()));
-        replace(context.main, el("div", { class: "newspaper" }, own, tracksSection(context), events, files, settings, load.element));
+        replace(
+            context.main,
+            el("div", { class: "newspaper" }, own, tracksSection(context), events, files, settings, load.element),
+        );
         load.draw();
         const list = await fetchFiles(run.id),
             sorted = list.files.sort((a, b) => b.bytes - a.bytes);

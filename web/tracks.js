@@ -60,12 +60,7 @@ export function tracksSection(context) {
               )
             : el("p", { class: "quiet" }, "No tracks."),
         changes
-            ? el(
-                  "div",
-                  { class: "controls" },
-                  adding,
-                  el("button", { type: "button", onclick: add }, "add the track"),
-              )
+            ? el("div", { class: "controls" }, adding, el("button", { type: "button", onclick: add }, "add the track"))
             : "",
         changes ? said : "",
         running && !changes

@@ -16,12 +16,12 @@ typedef struct td__graph_direction {
     float clip;                                         /* 0: none */
     const char *activations[TD__GRAPH_MAX_ACTIVATIONS]; /* of the gates, the input, the cell */
     float alphas[TD__GRAPH_MAX_ACTIVATIONS], betas[TD__GRAPH_MAX_ACTIVATIONS]; /* their numbers */
-    td_tensor *x;                                       /* (batch, time, in) */
-    td_tensor *kernel, *recurrent, *bias;               /* bias (gates * units) or NULL; of a gru
+    td_tensor *x;                         /* (batch, time, in) */
+    td_tensor *kernel, *recurrent, *bias; /* bias (gates * units) or NULL; of a gru
                                                             that resets after (2, gates * units) */
-    td_tensor *peepholes;                               /* lstm: (3 * units), i, o, f; or NULL */
-    td_tensor *state, *cell_state;                      /* (batch, units); NULL: zeros */
-    const int64_t *lengths;                             /* of each example's sequence, or NULL */
+    td_tensor *peepholes;                 /* lstm: (3 * units), i, o, f; or NULL */
+    td_tensor *state, *cell_state;        /* (batch, units); NULL: zeros */
+    const int64_t *lengths;               /* of each example's sequence, or NULL */
 } td__graph_direction;
 
 typedef struct td__graph_sequence {
