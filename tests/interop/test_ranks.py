@@ -339,7 +339,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual([counts("unused", f"{branch}.{part}") for branch in "ab" for part in ("output", "weight.gradient")],
                          [[["24"]] * 4, [["18"]] * 4] * 2)
         self.assertEqual(counts("uneven", "2.output"), [["48"], ["39"], ["24"], ["24"]])
-        self.assertEqual(counts("accumulated", "2.output"), [["48"]] * 4)  # of the first of three batches
+        self.assertEqual(counts("accumulated", "2.output"), [["144"]] * 4)  # of all three batches
         norms = self.rows(self.path("odd/clipped"), "select sum(norm * norm) from stats where signal like '%.gradient' group by step")
         np.testing.assert_allclose([float(row[0]) ** 0.5 for row in norms], [0.01] * 4, rtol=1e-4)
         done = subprocess.run([os.environ["TAPEDECK"], "diagnose", self.path("odd/nan")], capture_output=True, text=True)

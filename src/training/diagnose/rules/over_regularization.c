@@ -3,9 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <math.h>
-#include <string.h>
-
 #define SHARE 0.2 /* of the first loss that is penalty */
 #define NATIVE_DECAY                                                                               \
     0.5 /* times the rate, each step takes that share of a weight; Adam's steps are of the rate's size */
