@@ -448,7 +448,7 @@ static bool take_chunk(joining *j, bool labels, int64_t at, int64_t count) {
         memcpy(j->chunk, stream->values + at, bytes);
     }
     const int32_t *class_of = j->part->class_of;
-    for (int64_t i = 0; labels && class_of && i < count; i++) {
+    for (int64_t i = 0; done && labels && class_of && i < count; i++) {
         bool label = (at + i) % j->widths[1] < j->csv->label_count;
         if (label && !isnan(j->chunk[i])) {
             j->chunk[i] = (float)class_of[(int32_t)j->chunk[i]];
