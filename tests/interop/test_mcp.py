@@ -56,7 +56,7 @@ class Mcp(unittest.TestCase):
                 result = await client.call_tool(name, arguments)
                 seconds, used = time.perf_counter() - began, server_seconds() - before
                 print(f"{mode}: {name} {1000 * seconds:.1f} ms, {1000 * used:.0f} ms of processor time", flush=True)
-                self.assertLessEqual(used, 0.1, name)
+                self.assertLessEqual(used, 1 if name in ("origin", "replay") else 0.1, name)  # those execute steps again, on all cores
                 self.assertFalse(result.is_error, result.content)
                 self.assertIsInstance(json.loads(result.content[0].text), dict)
             wrong = await client.call_tool("query", {"sql": "drop table scalars"})
