@@ -8,15 +8,15 @@ fail() {
 
 
 for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev libyaml-dev
-    libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev libtiff-dev libwebp-dev"
+    libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev"
 for_format="clang-format"
 for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang curl fuse3 hdf5-tools libcmocka-dev libfuse3-dev libonnx-testdata mkdocs-material mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
-    iproute2 libmpich-dev libopenmpi-dev libpq-dev mpich munge openmpi-bin postgresql slurm-wlm binutils valgrind"
-for_interop="binutils libpq-dev mkdocs-material postgresql python3 python3-dev python3-venv sqlite3 chromium chromium-driver"
+    iproute2 libmpich-dev libopenmpi-dev libpq-dev libtiff-dev libwebp-dev mpich munge openmpi-bin postgresql slurm-wlm binutils valgrind"
+for_interop="binutils libpq-dev libtiff-dev libwebp-dev mkdocs-material postgresql python3 python3-dev python3-venv sqlite3 chromium chromium-driver"
 for_docs="chromium chromium-driver mkdocs-material python3"
 for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"
-for_release="$for_wheel debootstrap g++-aarch64-linux-gnu gcc-aarch64-linux-gnu qemu-user-static" # debootstrap: Ubuntu's address
+for_release="$for_wheel libtiff-dev libwebp-dev debootstrap g++-aarch64-linux-gnu gcc-aarch64-linux-gnu qemu-user-static" # debootstrap: Ubuntu's address
 for_fuzz="clang libclang-rt-dev"
 for_bench="binutils python3 python3-dev python3-venv python3-numpy python3-pandas python3-torch libopenblas0-openmp libopenmpi-dev openmpi-bin libpq-dev postgresql"
 
