@@ -4,8 +4,8 @@ docs/cluster.md computes: 8 P (N - 1) / N bytes each way, and headers. Needs roo
 
     bench/group_add.py [FLOATS] [MEGABITS …] [--slow-start]
 
---slow-start: connections begin slowly after they were idle for 0.2 s, as is Linux's default; partners change from round to round, so many of
-them are. Without it that is switched off on the hosts (net.ipv4.tcp_slow_start_after_idle=0).
+--slow-start: connections begin slowly after they were idle for 0.2 s, as is Linux's default; partners change from round to round, so most of
+them are affected. Without it that is switched off on the hosts (net.ipv4.tcp_slow_start_after_idle=0).
 """
 import os
 import shutil

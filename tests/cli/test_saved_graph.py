@@ -1,4 +1,4 @@
-"""SavedModels whose graph is read: what Keras predicted, weights, gradients, and what is said of a damaged one."""
+"""SavedModels whose graph is read: what Keras predicted, weights, gradients, and the messages for damaged ones."""
 import os
 import resource
 import shutil

@@ -58,7 +58,7 @@ static const char *arange(td__aten_call *call) {
     if (real && kind != TD__ATEN_REAL) {
         return td__operator_refuse(call->to, "of whole numbers between others");
     }
-    if (real) { /* how many they are is said in double precision */
+    if (real) { /* their number is computed in double precision */
         double start = td__aten_real(call, "start", 0), step = td__aten_real(call, "step", 1);
         double n = ceil((td__aten_real(call, "end", 0) - start) / step);
         return n >= 0 && n < 1 << 24 ? steps_from(call, start, n, step)

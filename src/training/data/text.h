@@ -10,7 +10,7 @@ enum {
     TD__TEXT_UNKNOWN = 1,
     TD__TEXT_FIRST = 2,
     TD__TEXT_LENGTH_MAXIMUM = 65536, /* ids of a text */
-    TD__TEXT_LENGTH_GUESSED = 256,   /* at most, where nothing is said of it */
+    TD__TEXT_LENGTH_GUESSED = 256,   /* maximum where the options do not set it */
     TD__TEXT_WORDS_MAXIMUM = 1 << 22,
 };
 

@@ -338,7 +338,7 @@ def prices(w):
 
 @recipe
 def gated(w):
-    """Experts and a softmax gate: softmax inside is meant."""
+    """Experts and a softmax gate: this softmax is intended."""
     n = w.numbers
     w.kind, w.task = "branches", "classes"
     x, y = blobs(w, 500, 10, 4)

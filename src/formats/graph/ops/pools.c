@@ -49,7 +49,7 @@ static int64_t each_tap(any_pool *pool, int64_t w, int64_t at, visit_tap *visit,
     return inside;
 }
 
-/* Of window number w, in which so many taps are inside. One that ceil mode lets reach beyond the padding has
+/* Of window number w, which has `inside` taps within the input. One that ceil mode lets reach beyond the padding has
  * no taps there. */
 static float divisor_of(const any_pool *pool, int64_t w, int64_t inside) {
     const td__graph_window *s = &pool->window;
