@@ -151,17 +151,6 @@ def vision_transformer(t):
     t.fit(model, x, y, batch_size=32, epochs=8)
 
 
-class Gan(keras.Model):
-    """keras-io's DCGAN with a train_step that does not use a backend: it is written for whichever runs."""
-
-    def __init__(self, d, g):
-        super().__init__()
-        self.d, self.g = d, g
-
-    def call(self, x):
-        return self.d(x)
-
-
 @script("rate_times_1000 rate_through_1000 one_row_nan epsilon_one")
 def beta_vae(t):
     """A subclassed model: add_loss and a sampling layer."""
