@@ -353,22 +353,39 @@ static void judge_tuning(trials *t) {
 
 /* ---- Order ---------------------------------------------------------------------------------- */
 
-/* A number that was not finite came from somewhere: the first finding says where, if none does. */
-static void place_origin(td__case *c) {
+/* The accepted suspicion that is reported first; NULL: none is accepted. */
+static td__suspicion *first_accepted(td__case *c) {
     td__suspicion *first = NULL;
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *s = &c->suspicions[i];
-        if (!s->accepted) {
-            continue;
+        bool before = !first || s->confidence > first->confidence ||
+                      (s->confidence == first->confidence && s->weight > first->weight);
+        first = s->accepted && before ? s : first;
+    }
+    return first;
+}
+
+/* Several changes may each repair a run: a better optimizer also copes with weights that start too large. Of
+ * causes that only a trial speaks for, the first one can be sure; the others are alternatives to it. */
+static void doubt_alternatives(td__case *c) {
+    const td__suspicion *first = first_accepted(c);
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        td__suspicion *s = &c->suspicions[i];
+        if (s->accepted && s != first && s->strength <= TD__STRUCTURE &&
+            s->confidence > TD_LIKELY) {
+            s->confidence = TD_LIKELY;
         }
-        if (s->origin) {
+    }
+}
+
+/* A number that was not finite came from somewhere: the first finding says where, if none does. */
+static void place_origin(td__case *c) {
+    for (size_t i = 0; i < c->suspicion_count; i++) {
+        if (c->suspicions[i].accepted && c->suspicions[i].origin) {
             return;
         }
-        first = !first || s->confidence > first->confidence ||
-                        (s->confidence == first->confidence && s->weight > first->weight)
-                    ? s
-                    : first;
     }
+    td__suspicion *first = first_accepted(c);
     const td__origin *origin = c->loop ? td__loop_origin(c) : &c->baseline.origin;
     if (origin && origin->cause && first) {
         first->origin = origin;
@@ -451,6 +468,7 @@ td_status td__judge(td__case *c, const td_diagnose_options *options, td_error *e
                 .usual = NAN};
     if (c->repeated) {
         judge_tried(&t);
+        doubt_alternatives(c);
     } else {
         judge_untried(c, options);
     }

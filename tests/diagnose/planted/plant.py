@@ -131,7 +131,7 @@ class Counts:
         for cause in causes[:2]:
             self.named[cause] += 1
             self.right[cause] += cause in defensible
-        for f in certain[:1]:
+        for f in certain:
             n["sure"] += f["confidence"] == "sure"
             n["sure wrong"] += f["confidence"] == "sure" and f["cause"] not in defensible
         if truth["layer"] and certain:

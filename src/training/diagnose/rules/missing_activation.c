@@ -27,6 +27,7 @@ static void find_missing_activation(td__case *c) {
         return;
     }
     td__suspicion *s = NULL;
+    double count = 0;
     if (!c->known) {
         return;
     }
@@ -43,6 +44,10 @@ static void find_missing_activation(td__case *c) {
                             "map",
                             c->layers.items[i].name));
         td__edit_layer(c, s, (ptrdiff_t)i, "activation", "relu");
+        count++;
+        if (s) { /* one may be intended, ten are not */
+            s->severity = td__severity(count, 1);
+        }
     }
 }
 

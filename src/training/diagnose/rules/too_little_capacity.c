@@ -23,6 +23,9 @@ static void find_too_little_capacity(td__case *c) {
                             layer->units == 1 ? "" : "s"));
         bool filters = td__layer_has_option(layer->kind, "filters");
         td__edit_layer(c, s, (ptrdiff_t)i, filters ? "filters" : "units", WIDER);
+        if (s) { /* a wider layer also learns faster */
+            s->doubtful = layer->units > 1;
+        }
     }
 }
 

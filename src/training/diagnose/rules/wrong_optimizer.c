@@ -38,6 +38,9 @@ static void find_wrong_optimizer(td__case *c) {
                 td__say(c, "%s at %.3g%s", td_optimizer_kind_name(kind), td__rate_of(c),
                         role == TD__SHRINKING ? ": its steps only ever get smaller" : ""));
     td__edit(s, "train.optimizer={adam: {learning_rate: 0.003}}");
+    if (s) { /* Adam also copes with other causes */
+        s->doubtful = role != TD__SHRINKING;
+    }
 }
 
 const td__rule td__rule_wrong_optimizer = {
@@ -47,8 +50,8 @@ const td__rule td__rule_wrong_optimizer = {
          .reads = "train.optimizer",
          .statistic = "what adam at 0.003 achieves in as many steps",
          .threshold =
-             "it wins most of what was missing; likely at most, and after it, where another rate "
-             "does as well",
+             "it wins most of what was missing; likely at most, unless the optimizer's steps only "
+             "ever get smaller; after another rate that does as well",
          .remedy = "optimizer: {adam: {learning_rate: 0.003}}"},
     .title = "wrong optimizer",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__OSCILLATION,
