@@ -1,4 +1,5 @@
 """Columns of dates become numbers: compared with pandas."""
+import itertools
 import unittest
 
 import numpy
@@ -35,6 +36,8 @@ def expected(times, since=None):
 
 
 class Dates(Case):
+    folders = itertools.count()
+
     def times(self, count=60, first="1996-01-01", days=12000):
         random = numpy.random.default_rng(5)
         return pandas.DatetimeIndex(pandas.Timestamp(first) + pandas.to_timedelta(
@@ -49,8 +52,9 @@ class Dates(Case):
 
     def check(self, texts, times, dates="{when: {parts: [%s]}}" % ", ".join(PARTS), parts=tuple(PARTS), since=None):
         self.put(texts)
-        out = self.train(EXPERIMENT.replace("DATES", dates), "--quiet", "--out", "runs/%d" % id(texts))
-        found = pandas.read_csv(self.path("runs/%d" % id(texts), "d", "input.csv")).iloc[:, 3:].to_numpy()
+        folder = f"runs/{next(self.folders)}"
+        out = self.train(EXPERIMENT.replace("DATES", dates), "--quiet", "--out", folder)
+        found = pandas.read_csv(self.path(folder, "d", "input.csv")).iloc[:, 3:].to_numpy()
         wanted = expected(times, since)
         for i, part in enumerate(parts):
             numpy.testing.assert_allclose(found[:, i], numpy.asarray(wanted[part], "float64"), rtol=1e-6, atol=2e-6,
