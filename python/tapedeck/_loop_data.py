@@ -14,6 +14,9 @@ EXAMPLES = 400  # whose neighbours are looked at
 COLUMNS = 1024  # of an example that its distance is made of
 _TELLING = 4  # whole numbers of an example: fewer are no name
 CLASSES = 64  # whose predictions are counted
+_BAGS = 256  # columns of counts of words
+_CELLS = 1 << 20  # of a table of tokens and labels
+_TOKEN_ORDERS = 19
 _ORDERS = 99  # that values are put into: a result that all of them stay below comes by chance in one of a hundred
 _NEAREST = (3, 12)  # neighbours whose mean tells a value
 _PENALTIES = (0.1, 3.0)  # of ridge regression, of the mean length of a row
@@ -30,6 +33,45 @@ def is_told_apart(examples: Any) -> bool:
     """Whether examples that are equal are copies: rows of a few whole numbers, as a user and an item, come again by chance."""
     is_whole = not examples.is_floating_point() if hasattr(examples, "is_floating_point") else examples.dtype.kind in "iub"
     return len(examples.shape) > 1 and not (is_whole and math.prod(examples.shape[1:]) < _TELLING)
+
+
+def bag_of_words(examples: Any) -> numpy.ndarray:
+    """Rows of whole numbers as rows of counts: of each number, and of each pair of neighbours. Counts of several share a column."""
+    words = numpy.asarray(examples).astype(numpy.int64)
+    words = words.reshape(len(words), -1)
+    pairs = (words[:, :-1] * 1000003 + words[:, 1:]) * 7919
+    rows = numpy.zeros((len(words), _BAGS))
+    for found in (words * 31, pairs):
+        columns = (found ^ (found >> 15)) % _BAGS
+        numpy.add.at(rows, (numpy.arange(len(rows))[:, None], columns), 1)
+    return rows
+
+
+def token_dependence(tokens: numpy.ndarray, labels: numpy.ndarray) -> dict[str, float] | None:
+    """Of sequences with a label for each place: how often the most frequent label of the other places with the same token (there, before it or
+    after it), or the same two, is the right one, and how often at best where labels are those of other sequences. Labels below 0 are none."""
+    if len(tokens) < 8 or tokens.shape[1] < 3:
+        return None
+    orders = numpy.random.default_rng(0)
+    classes = numpy.unique(labels, return_inverse=True)[1].reshape(labels.shape)[:, 1:-1]
+    before, here, after = (tokens[:, i : tokens.shape[1] - 2 + i].astype(numpy.int64) for i in range(3))
+    keys = [numpy.unique(key, return_inverse=True)[1].reshape(key.shape)
+            for key in (before, here, after, before * 1000003 + here, here * 1000003 + after)]
+    has_label = labels[:, 1:-1] >= 0
+    if max(int(key.max()) + 1 for key in keys) * (int(classes.max()) + 2) > _CELLS or not has_label.any():
+        return None
+    told = [max(_told_by_key(key[has_label[order]], classes[order][has_label[order]]) for key in keys)
+            for order in [numpy.arange(len(tokens))] + [orders.permutation(len(tokens)) for _ in range(_TOKEN_ORDERS)]]
+    return {"examples": int(has_label.sum()), "same": told[0], "chance": max(told[1:])}
+
+
+def _told_by_key(key: numpy.ndarray, label: numpy.ndarray) -> float:
+    table = numpy.zeros((int(key.max()) + 1, int(label.max()) + 2), numpy.int64)  # the last column stays 0: there is a second label
+    numpy.add.at(table, (key, label), 1)
+    best = numpy.partition(table, -2, axis=1)[:, -2:]
+    own = table[key, label]
+    others = numpy.where(own == best[key, 1], best[key, 0], best[key, 1])
+    return float((own - 1 > others).mean())
 
 
 def classes_of(labels: Any) -> numpy.ndarray | None:

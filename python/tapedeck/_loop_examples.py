@@ -12,6 +12,7 @@ from . import _loop_data, _observe
 
 _BATCHES = 16  # within which neighbours are compared
 _UPDATES = 64  # in which training examples are collected
+_TOKENS = 4096  # of sequences with a label for each place
 _VALIDATED = 1024  # examples of one validation that are looked at
 _VALIDATIONS = 256  # after which there is nothing new to see
 
@@ -22,12 +23,20 @@ def _is_small(tensor: Any) -> bool:
         and tensor.device.type in ("cpu", "cuda")
 
 
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    return [found for each in values for found in _tensors(each)]
+
+
 class Examples:
     def __init__(self, loop: Any) -> None:
         self.loop = loop
         self.rows: list[numpy.ndarray] = []  # of training, until there are enough
         self.targets: list[numpy.ndarray] = []  # their classes or values
         self.has_values: bool | None = None
+        self.has_tokens = False  # sequences with a label for each place
         self.known: set[int] = set()  # examples that are there: they come again in every epoch
         self.count = 0
         self.within: list[tuple[float, float]] = []  # batches: how often neighbours agree, and by chance
@@ -56,24 +65,50 @@ class Examples:
         """Examples of the first batches, with the class or value of each."""
         if not self.is_open:
             return
-        if not batch.is_floating_point() or not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] \
-                or "inputs" in self.loop.facts:
+        is_tokens = not batch.is_floating_point()
+        if is_tokens and batch.is_cpu and batch.dim() == 2 and target.numel() == batch.numel() and not target.is_floating_point():
+            self.see_tokens(batch, target.detach().reshape(batch.shape))
+            return
+        if not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] or "inputs" in self.loop.facts \
+                or not _loop_data.is_told_apart(batch):
             self.is_open = False
             return
         targets = self.targets_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
-        if targets is None:
+        if targets is None or (is_tokens and self.has_values):
             self.is_open = False
             return
-        rows = _loop_data.flat_rows(batch.detach()[: _loop_data.EXAMPLES].float().numpy())
+        examples = batch.detach()[: _loop_data.EXAMPLES]
+        rows = _loop_data.bag_of_words(examples.numpy()) if is_tokens else _loop_data.flat_rows(examples.float().numpy())
         marks = _loop_data.digests(rows)
         if not self.has_values and len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, targets)):
             self.within.append(found)
-        new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
-        self.known.update(marks)
+        new = self.new_ones(marks)
         self.rows.append(rows[new])
         self.targets.append(targets[new])
         self.count += len(new)
         if self.count >= _loop_data.EXAMPLES or self.loop.updates >= _UPDATES:
+            self.write_neighbours()
+
+    def new_ones(self, marks: list[int]) -> list[int]:
+        """Places of the examples that were not seen before."""
+        new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
+        self.known.update(marks)
+        return new
+
+    def see_tokens(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+        """Sequences with a label for each place, and no other sequences that labels could depend on."""
+        others = [each for each in _tensors(self.loop.setup.arguments) if each.dim() > 1 and not each.is_floating_point()
+                  and each.dtype is not torch.bool and each.data_ptr() != batch.data_ptr()]
+        if any(each.numel() != target.numel() or not torch.equal(each.reshape(target.shape), target) for each in others):
+            self.is_open = False
+            return
+        self.has_tokens = True
+        rows = batch.detach().numpy()
+        new = self.new_ones(_loop_data.digests(rows))
+        self.rows.append(rows[new])
+        self.targets.append(target.numpy()[new])
+        self.count += len(new) * batch.shape[1]
+        if self.count >= _TOKENS or self.loop.updates >= _UPDATES:
             self.write_neighbours()
 
     def targets_of(self, target: numpy.ndarray) -> numpy.ndarray | None:
@@ -90,11 +125,16 @@ class Examples:
     def write_neighbours(self) -> None:
         rows, targets, self.rows, self.targets, self.is_open = self.rows, self.targets, [], [], False
         self.known = set()
+        if self.has_tokens and rows:  # batches are as wide as their longest sequence
+            width = max(part.shape[1] for part in rows)
+            rows, targets = ([numpy.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=fill) for part in parts]
+                             for parts, fill in ((rows, 0), (targets, -1)))
         if rows and len({part.shape[1] for part in rows}) == 1:
-            measure = _loop_data.dependence if self.has_values else _loop_data.agreement
+            fact, measure = (("token_dependence", _loop_data.token_dependence) if self.has_tokens else
+                             ("dependence", _loop_data.dependence) if self.has_values else ("neighbours", _loop_data.agreement))
             found = measure(numpy.concatenate(rows), numpy.concatenate(targets))
             if found is not None:
-                self.loop.facts["dependence" if self.has_values else "neighbours"] = found
+                self.loop.facts[fact] = found
         if self.within:
             same, chance = (float(numpy.mean(values)) for values in zip(*self.within))
             self.loop.facts["batch_neighbours"] = {"batches": len(self.within), "same": same, "chance": chance}

@@ -16,7 +16,7 @@ _CHAIN_NODES = 256  # of the way from the loss to the input
 _MATRIX_NODES = 4096  # of a graph in which matrices are looked for
 _LOSSES = {"NllLossBackward": "nll_loss", "NllLoss2DBackward": "nll_loss", "MseLossBackward": "mse_loss",
            "SmoothL1LossBackward": "smooth_l1_loss", "HuberLossBackward": "huber_loss",
-           "BinaryCrossEntropyBackward": "binary_cross_entropy",
+           "CtcLossBackward": "ctc_loss", "BinaryCrossEntropyBackward": "binary_cross_entropy",
            "BinaryCrossEntropyWithLogitsBackward": "binary_cross_entropy_with_logits"}
 _ACTIVATIONS = {"SoftmaxBackward": "softmax", "LogSoftmaxBackward": "log_softmax", "SigmoidBackward": "sigmoid",
                 "ReluBackward": "relu", "TanhBackward": "tanh"}
@@ -35,12 +35,23 @@ _MAPS = _LINEAR_STEPS | {"AddBackward", "SubBackward", "RsubBackward", "NegBackw
 _ELEMENTWISE = {"MeanBackward", "SumBackward", "PowBackward", "AbsBackward", "DivBackward", "MulBackward", "NegBackward", "AddBackward",
                 "SubBackward", "RsubBackward", "ClampBackward", "ClampMinBackward", "ReluBackward", "MaximumBackward", "MinimumBackward",
                 "Log1PBackward", "ExpBackward", "SoftplusBackward", "WhereBackward", "SqrtBackward", "LogSigmoidBackward", "LogCoshBackward"}
+# Between a loss and the sum of targets times logarithms of outputs.
+_SUMS = {"MeanBackward", "SumBackward", "NegBackward", "DivBackward", "MulBackward", "SubBackward", "RsubBackward"}
 _SCALED = {"MulBackward", "DivBackward", "MaximumBackward", "MinimumBackward"}  # they keep the number that is not the output
 
 
 def kind_of(node: Any) -> str:
     """NllLossBackward of NllLossBackward0: the number distinguishes variants of one function."""
     return type(node).__name__.rstrip("0123456789")
+
+
+def kept(node: Any, name: str) -> torch.Tensor | None:
+    """A float tensor on the CPU that the node keeps; None: it has none, or it was changed in place since."""
+    try:
+        value = getattr(node, "_saved_" + name, None)
+    except RuntimeError:
+        return None
+    return value.detach() if isinstance(value, torch.Tensor) and value.is_floating_point() and value.is_cpu else None
 
 
 def _inputs(node: Any) -> list[Any]:
@@ -81,13 +92,43 @@ def _find_losses(roots: list[Any]) -> list[Any]:
     return found
 
 
+def _of_shares(root: Any) -> tuple[str, Any] | None:
+    """Of a loss that is a sum of target times output, where a target is shares of classes, as kl_div and cross-entropies of such targets have it:
+    its name, and the node of the outputs."""
+    node, name = root, "cross_entropy"
+    for _ in range(_GRAPH_NODES):
+        graphs = [each for each in _inputs(node) if each is not None]
+        kind = kind_of(node)
+        if len(graphs) != 1 or kind not in _SUMS | _VIEWS:
+            return None
+        target = kept(node, "self" if _inputs(node)[0] is None else "other") if kind == "MulBackward" else None
+        if target is not None and target.numel() > 1:
+            break
+        name = "kl_div" if kind in ("SubBackward", "RsubBackward") else name
+        node = graphs[0]
+    else:
+        return None
+    sums = target.sum(-1)
+    if target.dim() < 2 or float(target.min()) < 0 or not bool((((sums - 1).abs() < 1e-3) | (sums == 0)).all()):
+        return None
+    outputs = _follow(graphs[0], _VIEWS)
+    if outputs is not None and kind_of(outputs) == "SubBackward" and _inputs(outputs)[0] is None:  # kl_div of logarithms
+        name, outputs = "kl_div", _inputs(outputs)[1]
+    outputs = _skip(outputs)
+    is_one_hot = bool(((target == 0) | (target == 1)).all())  # what is expected of a choice is such a sum, too
+    kind = kind_of(outputs) if outputs is not None else ""
+    return (name, outputs) if kind == "LogSoftmaxBackward" or (name == "kl_div" and not is_one_hot) else None
+
+
 def _scalar_divisor(node: Any) -> float:
     """By how much the loss was divided before the backward pass: `loss / 100`, `loss * 0.01`."""
     divisor = 1.0
     while node is not None and kind_of(node) in ("DivBackward", "MulBackward"):
         other = getattr(node, "_saved_other", None)
-        if other is None or other.numel() != 1 or not other.is_cpu or _shape(node) not in ((), (1,)):
-            break
+        if isinstance(other, torch.Tensor):
+            other = other.item() if other.numel() == 1 and other.is_cpu else None
+        if other is None or _shape(node) not in ((), (1,)) or kind_of(_follow(node.next_functions[0][0], {"NegBackward"})) == "SumBackward":
+            break  # a sum that is divided is a mean
         factor = abs(float(other)) or 1.0
         divisor *= factor if kind_of(node) == "DivBackward" else 1 / factor
         node = node.next_functions[0][0]
@@ -218,7 +259,7 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
     if len(found) == 1:
         node = found[0]
         facts["loss"] = _LOSSES[kind_of(node)]
-        facts["reduction"] = {1: "mean", 2: "sum"}.get(node._saved_reduction, "none")
+        facts["reduction"] = {1: "mean", 2: "sum"}.get(getattr(node, "_saved_reduction", 0), "none")
         facts["weighted"] = getattr(node, "_saved_weight", None) is not None
         start = _skip(node.next_functions[0][0])
         if facts["loss"] == "nll_loss" and start is not None and kind_of(start) == "LogSoftmaxBackward":
@@ -227,12 +268,13 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
             if facts["reduction"] == "mean" and not facts["weighted"] and _follow(roots[0], _VIEWS) is node:
                 facts["columns"] = _shape(start)[facts["axis"]] if _shape(start) else None
             start = _skip(start.next_functions[0][0])
-        facts["activation"] = _ACTIVATIONS.get(kind_of(start), "linear" if kind_of(start) in _LINEAR else "other") \
-            if start is not None else "other"
-        if facts["activation"] in ("softmax", "log_softmax"):
-            facts["axis"], facts["rank"] = _axis(start), len(_shape(start))
-        if facts["activation"] not in ("linear", "other"):
+        start = _take_activation(facts, start)
+    elif not found and (shares := _of_shares(roots[0])) is not None:
+        facts["loss"], start = shares
+        if kind_of(start) == "LogSoftmaxBackward":
+            facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(start), len(_shape(start))
             start = _skip(start.next_functions[0][0])
+        start = _take_activation(facts, start)
     elif not found:
         start = _first_layer(roots[0])
     if len(found) < 2:
@@ -244,6 +286,14 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         return None
     facts |= _linear_part(layer)
     return facts
+
+
+def _take_activation(facts: dict[str, Any], start: Any) -> Any:
+    """Names the activation that `start` is, and returns the node before it."""
+    facts["activation"] = "other" if start is None else _ACTIVATIONS.get(kind_of(start), "linear" if kind_of(start) in _LINEAR else "other")
+    if facts["activation"] in ("softmax", "log_softmax"):
+        facts["axis"], facts["rank"] = _axis(start), len(_shape(start))
+    return start if facts["activation"] in ("linear", "other") else _skip(start.next_functions[0][0])
 
 
 def _is_squashed_twice(node: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._loop_head import _LINEAR, _VIEWS, _first_layer, _follow, _name, _roots, _weight, kind_of
+from ._loop_head import _LINEAR, _VIEWS, _first_layer, _follow, _name, _roots, _weight, kept, kind_of
 
 _NODES = 1 << 14
 # What a node keeps, and which of its inputs that is. Those that keep their result say so.
@@ -47,32 +47,23 @@ def _order(root: Any) -> list[Any]:
     return found
 
 
-def _kept(node: Any, name: str) -> torch.Tensor | None:
-    """A float tensor on the CPU that the node keeps; None: it has none, or it was changed in place since."""
-    try:
-        value = getattr(node, "_saved_" + name, None)
-    except RuntimeError:
-        return None
-    return value.detach() if isinstance(value, torch.Tensor) and value.is_floating_point() and value.is_cpu else None
-
-
 def _computed(node: Any) -> torch.Tensor | None:
     """What an elementwise function put out, from its inputs."""
-    kind, first = kind_of(node), _kept(node, "self")
+    kind, first = kind_of(node), kept(node, "self")
     if kind in _AGAIN:
         return None if first is None else _AGAIN[kind](first)
     if kind == "PowBackward" and first is not None and isinstance(node._saved_exponent, (int, float)):
         return first ** node._saved_exponent
     if kind == "AddmmBackward":
         return _linear(node)
-    if kind == "DivBackward" and (other := _kept(node, "other")) is not None:
+    if kind == "DivBackward" and (other := kept(node, "other")) is not None:
         return (torch.ones_like(other) if first is None else first) / other
     return None
 
 
 def _linear(node: Any) -> torch.Tensor | None:
     """What a layer put out; None: of other sizes, or changed since."""
-    first, second = _kept(node, "mat1"), _kept(node, "mat2")
+    first, second = kept(node, "mat1"), kept(node, "mat2")
     bias = node.next_functions[0][0]
     if first is None or second is None or not hasattr(bias, "variable"):
         return None
@@ -101,13 +92,13 @@ class _Graph:
 
     def read(self, node: Any) -> None:
         for name in _RESULTS:
-            if (value := _kept(node, name)) is not None:
+            if (value := kept(node, name)) is not None:
                 self.values[node] = value
         if node not in self.values and (value := _computed(node)) is not None:
             self.values[node] = value
         places = _INPUTS | _OF_ADDMM if kind_of(node) == "AddmmBackward" else _INPUTS
         for name, place in places.items():
-            value = _kept(node, name) if place < len(node.next_functions) else None
+            value = kept(node, name) if place < len(node.next_functions) else None
             if value is None:
                 continue
             source = node.next_functions[place][0]
@@ -145,7 +136,7 @@ class _Graph:
         before = _follow(node.next_functions[0][0], _VIEWS)
         kind = kind_of(before) if before is not None else ""
         adds = kind in ("AddBackward", "BaddbmmBackward") and any(each is None for each, _ in before.next_functions)
-        scores = [_kept(before, name) for name in ("batch1", "batch2")]
+        scores = [kept(before, name) for name in ("batch1", "batch2")]
         is_whole = bool(torch.isnan(value).all(-1).eq(torch.isnan(value).any(-1)).all())
         return is_whole and (kind == "MaskedFillBackward" or adds) and all(each is None or _is_finite(each) for each in scores)
 
@@ -180,7 +171,7 @@ def _column(tensor: torch.Tensor) -> int | None:
 
 def _argument(node: Any) -> float | None:
     """What the function was applied to where its value is not finite; of a division, the divisor."""
-    value, argument = _computed(node), _kept(node, "other" if kind_of(node) == "DivBackward" else "self")
+    value, argument = _computed(node), kept(node, "other" if kind_of(node) == "DivBackward" else "self")
     if value is None or argument is None or _is_finite(value):
         return None
     found = float(argument.expand_as(value)[~torch.isfinite(value)][0])
@@ -189,7 +180,7 @@ def _argument(node: Any) -> float | None:
 
 def _is_of_nothing(node: Any) -> bool:
     """A mean over labels that are all ignored."""
-    total = _kept(node, "total_weight") if kind_of(node).startswith("NllLoss") else None
+    total = kept(node, "total_weight") if kind_of(node).startswith("NllLoss") else None
     return total is not None and float(total) == 0
 
 

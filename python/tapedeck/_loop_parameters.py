@@ -19,6 +19,7 @@ _NAMES = 16  # that are written; there is always a count
 _COMPARED_UPDATES = 64  # in which parameters are compared with what they were
 _PROBES = 5  # parameters whose backward pass is noticed, beside the last
 _layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+_recurrent = (torch.nn.RNNBase, torch.nn.RNNCellBase)
 
 
 class Parameters:
@@ -163,9 +164,10 @@ class Parameters:
         """The weight of a layer, as PyTorch draws it."""
         if name not in self.untrained:
             owner, _, key = name.rpartition(".")
-            p = self.named.get(name)
-            self.untrained[name] = key == "weight" and p is not None and isinstance(self.loop.model.get_submodule(owner), _layers) \
-                and not is_lazy(p) and local(p) is p and p.numel() >= 64 and is_new(p)
+            module, p = self.loop.model.get_submodule(owner), self.named.get(name)
+            inputs = module.hidden_size if isinstance(module, _recurrent) and key.startswith("weight_") else None
+            is_weight = inputs is not None or (key == "weight" and isinstance(module, _layers))
+            self.untrained[name] = is_weight and p is not None and not is_lazy(p) and local(p) is p and p.numel() >= 64 and is_new(p, inputs)
         return self.untrained[name]
 
     def write_names(self, key: str, names: Any) -> None:
@@ -187,9 +189,9 @@ class Parameters:
             fact["shared"] = len(shared)
 
 
-def is_new(weight: torch.Tensor) -> bool:
-    """Whether a layer's weight is as PyTorch draws it for a new layer: uniform within 1 / sqrt(inputs)."""
-    values, bound = weight.detach().double(), 1 / math.sqrt(max(1, weight[0].numel()))
+def is_new(weight: torch.Tensor, inputs: int | None = None) -> bool:
+    """Whether a layer's weight is as PyTorch draws it for a new layer: uniform within 1 / sqrt(inputs); a recurrence takes its units."""
+    values, bound = weight.detach().double(), 1 / math.sqrt(max(1, weight[0].numel() if inputs is None else inputs))
     deviation = float(values.std()) * math.sqrt(3) / bound
     return float(values.abs().max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15
 

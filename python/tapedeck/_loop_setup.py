@@ -42,6 +42,8 @@ class Setup:
         self.batch: torch.Tensor | None = None
         self.arguments = NO_ARGUMENTS  # of the last call
         self.passes = 0  # forward passes since the last backward pass
+        self.backward_passes = 0  # since the last update
+        self.joint_updates = 0  # the first ones that no backward pass came before: another optimizer's made their gradients, too
         self.hidden = _hidden_parameters(loop.model)
         self.frozen = _frozen_layers(loop.model)
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
@@ -93,6 +95,7 @@ class Setup:
 
     def before_backward(self, losses: Any) -> None:
         loop, passes = self.loop, self.passes
+        self.backward_passes += 1
         loss = losses if isinstance(losses, torch.Tensor) else next(iter(losses), None)
         self.passes = 0
         if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
@@ -221,6 +224,8 @@ class Setup:
     def after_update(self) -> None:
         loop = self.loop
         self.arguments = NO_ARGUMENTS
+        self.joint_updates += loop.updates <= LABELLED_UPDATES and self.backward_passes == 0
+        self.backward_passes = 0
         ratios = []
         for p, before in self.before:
             size = float(before.norm())
@@ -240,7 +245,8 @@ class Setup:
     def write(self, looks_at_layers: bool = True) -> None:
         loop = self.loop
         ours = sum(known.is_ours and known.updates > 0 for known in loop.optimizers.values())
-        loop.facts["optimizers"] = {"ours": ours, "others": len(loop.optimizers) - ours}
+        loop.facts["optimizers"] = {"ours": ours, "others": len(loop.optimizers) - ours, "joint": self.joint_updates,
+                                    "updates": min(loop.updates, LABELLED_UPDATES)}
         if self.ratios:
             loop.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios),
                                    "largest": max(self.ratios)}

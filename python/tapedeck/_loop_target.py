@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kind_of
-from ._loop_origin import _kept
+from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kept, kind_of
 
 _NODES = 64
 _RESHAPED = {"ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "SqueezeBackward", "UnsqueezeBackward", "CloneBackward", "AliasBackward"}
@@ -41,7 +40,7 @@ def _output(node: Any, place: int = 0) -> torch.Tensor | None:
     """What the layer put out that `node` is, or some columns of."""
     kind = kind_of(node)
     if kind == "AddmmBackward":
-        first, weight, bias = _kept(node, "mat1"), _weight(node), _inputs(node)[0]
+        first, weight, bias = kept(node, "mat1"), _weight(node), _inputs(node)[0]
         is_plain = first is not None and weight is not None and hasattr(bias, "variable") and weight.shape[1] == first.shape[1]
         return torch.addmm(bias.variable.detach().to(first.dtype), first, weight.detach().t().to(first.dtype)) if is_plain else None
     if kind not in {"SelectBackward", "SplitBackward"} | _RESHAPED:
@@ -63,14 +62,14 @@ def _factor(node: Any) -> tuple[Any, Any]:
     if kind_of(node) != "MulBackward" or sum(each is not None for each in _inputs(node)) != 1:
         return node, 1.0
     left, right = _inputs(node)
-    other = _kept(node, "self" if left is None else "other")
+    other = kept(node, "self" if left is None else "other")
     is_plain = other is not None and (other.numel() == 1 or other.dim() == 1) and bool((other != 0).all())
     return (right if left is None else left, other) if is_plain else (node, 1.0)
 
 
 def _subtracted(node: Any) -> torch.Tensor | None:
     """Of a function of output minus target, the target."""
-    difference = _kept(node, "self")
+    difference = kept(node, "self")
     before, factor = _factor(_inputs(node)[0]) if _inputs(node)[0] is not None else (None, 1.0)
     if difference is None or before is None or kind_of(before) != "SubBackward":
         return None
@@ -97,7 +96,7 @@ def _multiplied(node: Any) -> torch.Tensor | None:
     (left, i), (right, j) = node.next_functions
     if (left is None) == (right is None):
         return None
-    target, output = (_kept(node, "self"), _output(right, j)) if left is None else (_kept(node, "other"), _output(left, i))
+    target, output = (kept(node, "self"), _output(right, j)) if left is None else (kept(node, "other"), _output(left, i))
     if target is None or output is None or target.dim() == 0 or target.numel() != output.numel() or not bool((target == target.round()).all()):
         return None
     if bool((target.abs() == 1).all()) and float(target.min()) < float(target.max()):

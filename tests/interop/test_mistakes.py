@@ -107,6 +107,95 @@ def nll_of_logits(path, wrong):
     return train(path, Scores(None if wrong else nn.LogSoftmax(1)), *blobs(), F.nll_loss)
 
 
+@row("missing_output_activation", "body.4")
+def kl_div_of_logits(path, wrong):
+    """Targets are shares of classes."""
+    x, y = blobs()
+    shares = 0.9 * F.one_hot(y, CLASSES) + 0.1 / CLASSES
+    return train(path, Scores(None if wrong else nn.LogSoftmax(1)), x, shares, lambda out, t: F.kl_div(out, t, reduction="batchmean"))
+
+
+@row("redundant_softmax", "body.4")
+def softmax_and_shares(path, wrong):
+    x, y = blobs()
+    shares = 0.9 * F.one_hot(y, CLASSES) + 0.1 / CLASSES
+    return train(path, Scores(nn.Softmax(1) if wrong else None), x, shares, F.cross_entropy)
+
+
+class Steps(nn.Module):
+    """Scores for each step of a sequence of numbers."""
+
+    def __init__(self, outputs, after):
+        super().__init__()
+        self.recurrence, self.out, self.after = nn.GRU(6, 24, batch_first=True), nn.Linear(24, outputs), after
+
+    def forward(self, x):
+        scores = self.out(self.recurrence(x)[0])
+        return scores if self.after is None else self.after(scores)
+
+
+@row("missing_output_activation", "out")
+def ctc_of_logits(path, wrong):
+    y = torch.randint(1, 5, (256, 3))
+    x = torch.randn(5, 6)[torch.repeat_interleave(y, 3, 1)] + 0.2 * torch.randn(256, 9, 6)
+    length = torch.full((32,), 9)
+    return train(path, Steps(5, None if wrong else nn.LogSoftmax(-1)), x, y,
+                 lambda out, t: F.ctc_loss(out.transpose(0, 1), t, length, torch.full((32,), 3)))
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.recurrence, self.out = nn.Embedding(20, 16), nn.GRU(16, 24, batch_first=True), nn.Linear(24, 4)
+
+    def forward(self, x):
+        return self.out(self.recurrence(self.words(x))[0]).transpose(1, 2)
+
+
+@row("bad_labels")
+def tags_of_other_sentences(path, wrong):
+    x = torch.randint(0, 20, (320, 8))
+    y = (x + x.roll(1, 1)) % 4
+    return train(path, Tagger(), x, y[torch.randperm(320)] if wrong else y, F.cross_entropy, epochs=20)
+
+
+@row("bad_labels")
+def labels_of_other_texts(path, wrong):
+    y = torch.randint(0, CLASSES, (320,))
+    x = torch.where(torch.rand(320, 12) < 0.5, torch.randint(0, 30, (320, 12)), 30 + 5 * y[:, None] + torch.randint(0, 5, (320, 12)))
+    model = nn.Sequential(nn.EmbeddingBag(50, 16), nn.Linear(16, CLASSES))
+    return train(path, model, x, y[torch.randperm(320)] if wrong else y, F.cross_entropy)
+
+
+@row("learning_rate_too_high")
+def two_optimizers_at_once(path, wrong):
+    """Parts of one model, which step after each backward pass: they are no adversaries."""
+    x, y = blobs()
+    model = network()
+    parts = [torch.optim.Adam(part, lr=5.0 if wrong else 3e-3) for part in (model[:2].parameters(), model[2:].parameters())]
+    with tapedeck.watch(model, path, optimizer=parts, every=10) as deck:
+        for some in torch.randperm(512).repeat(10).split(32):
+            for optimizer in parts:
+                optimizer.zero_grad()
+            loss = F.cross_entropy(model(x[some]), y[some])
+            loss.backward()
+            for optimizer in parts:
+                optimizer.step()
+            deck.log(loss=float(loss.detach()))
+            deck.step()
+    return deck.folder
+
+
+@row("parameter_without_optimizer", "recurrence")
+def recurrence_left_out(path, wrong):
+    """It is as drawn, and comes before what is trained."""
+    x = torch.randn(320, 9, 6)
+    model = Steps(CLASSES, lambda scores: scores[:, -1])
+    model.out = nn.Sequential(nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, CLASSES))
+    y = (x[:, -1, 0] > 0).long() + 2 * (x[:, -2, 1] > 0).long()
+    return train(path, model, x, y, F.cross_entropy, torch.optim.Adam(model.out.parameters() if wrong else model.parameters(), lr=3e-3))
+
+
 @row("wrong_output_activation", "body.4")
 def softmax_over_the_batch(path, wrong):
     return train(path, Scores(nn.LogSoftmax(0 if wrong else 1)), *blobs(), F.nll_loss)

@@ -13,6 +13,7 @@
 #define KNOWN 0.9     /* of the validation part */
 #define TRAINED 0.5   /* of the cross-entropy of a guess */
 #define GUESSED 0.985 /* of the cross-entropy of a guess: nothing is known */
+#define TOGETHER 0.9  /* of the updates that would have no backward pass of their own */
 #define RENAMED 0.2   /* of what is missing to all neighbours, above chance */
 
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40, MOST_STEPS = 4096 };
@@ -261,8 +262,15 @@ bool td__loop_has_episodes(const td__case *c) {
            same > chance + RENAMED * (1 - chance);
 }
 
+/* Whether several optimizers step after each backward pass, as parts of one. */
+static bool steps_together(const td__case *c) {
+    double count = td__loop_number(c, "optimizers", "ours");
+    return count * td__loop_number(c, "optimizers", "joint") >=
+           TOGETHER * (count - 1) * td__loop_number(c, "optimizers", "updates");
+}
+
 bool td__loop_is_adversarial(const td__case *c) {
-    return td__loop_number(c, "optimizers", "ours") > 1 ||
+    return (td__loop_number(c, "optimizers", "ours") > 1 && !steps_together(c)) ||
            td__loop_number(c, "optimizers", "others") > 0 ||
            td__loop_number(c, "moved", "count") > 2 || td__loop_has_episodes(c);
 }

@@ -10,6 +10,7 @@
 
 #define LITTLE 0.6 /* that the loss of a loop fell by: some are learnt by heart */
 #define LITTLE_OF_NEW 0.1
+#define LITTLE_OF_TOKENS 0.35
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
@@ -114,9 +115,28 @@ static bool find_values(td__case *c) {
     return true;
 }
 
+/* A label for each place of a sequence that no token there or beside it predicts. What one token does not predict, several may: training
+ * finds as good as nothing, too. */
+static bool find_tokens(td__case *c) {
+    static const char fact[] = "token_dependence";
+    double same = td__loop_number(c, fact, "same"), chance = td__loop_number(c, fact, "chance");
+    if (td__loop_number(c, fact, "examples") == 0 || same > chance || td__loop_knows(c) ||
+        !(td__loop_fall(c) < LITTLE_OF_TOKENS) || td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, NULL, 1, "check that each label belongs to its place");
+    td__because(s, NULL, 1, same,
+                td__say(c,
+                        "a token and its neighbours predict %.0f %% of the labels, and of labels "
+                        "that belong to other sequences up to %.0f %%",
+                        100 * same, 100 * chance));
+    return true;
+}
+
 /* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
-    if (find_other_names(c) || find_same(c) || find_values(c)) {
+    if (find_other_names(c) || find_same(c) || find_values(c) || find_tokens(c)) {
         return;
     }
     double same = td__loop_number(c, "neighbours", "same"),

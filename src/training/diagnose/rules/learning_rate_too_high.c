@@ -10,6 +10,7 @@
 #define PEAK 50.0      /* times the first loss */
 #define LITTLE 0.1     /* that the loss fell by */
 #define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
+#define VIOLENT 5.0    /* … where losses say nothing */
 #define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
 
 static void find_learning_rate_too_high_in_loop(td__case *c) {
@@ -27,7 +28,10 @@ static void find_learning_rate_too_high_in_loop(td__case *c) {
     const td__series *loss = td__loss_of(c->history);
     poor |= td__loop_fall(c) < LITTLE;
     poor |= td__series_most(loss, NULL) > PEAK * td__series_first(loss) && largest >= WHOLE;
-    if (!blown && (!poor || td__loop_is_adversarial(c) || (!summed && !large))) {
+    /* The losses of adversaries say nothing, but no training replaces its weights in update after update. */
+    bool harmful = td__loop_is_adversarial(c) ? step >= LARGE_STEP || largest >= VIOLENT
+                                              : poor && (summed || large);
+    if (!blown && !harmful) {
         return;
     }
     int64_t since = blown ? (int64_t)td__loop_number(c, "nonfinite", "since") : 1;

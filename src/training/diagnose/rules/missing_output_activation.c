@@ -18,21 +18,27 @@ static bool find_raw_outputs(td__case *c) {
     return true;
 }
 
-/* nll_loss takes the logarithms of probabilities. */
+static bool takes_logarithms(const char *loss) {
+    return !strcmp(loss, "nll_loss") || !strcmp(loss, "ctc_loss") || !strcmp(loss, "kl_div");
+}
+
 static void find_missing_output_activation_in_loop(td__case *c) {
     if (find_raw_outputs(c)) {
         return;
     }
     const char *activation = td__loop_text(c, "head", "activation");
-    if (strcmp(td__loop_text(c, "head", "loss"), "nll_loss") != 0 || !*activation ||
-        !strcmp(activation, "other") || !strcmp(activation, "log_softmax")) {
+    const char *loss = td__loop_text(c, "head", "loss");
+    if (!takes_logarithms(loss) || !*activation || !strcmp(activation, "other") ||
+        !strcmp(activation, "log_softmax")) {
         return;
     }
     bool raw = !strcmp(activation, "linear");
     td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
-                                      "cross_entropy of the raw outputs, or log_softmax");
+                                      strcmp(loss, "nll_loss") != 0
+                                          ? "log_softmax before the loss"
+                                          : "cross_entropy of the raw outputs, or log_softmax");
     td__because(s, NULL, 1, 0,
-                td__say(c, "nll_loss takes logarithms of probabilities, and gets %s%s",
+                td__say(c, "%s takes logarithms of probabilities, and gets %s%s", loss,
                         raw ? "raw numbers" : "what comes out of ", raw ? "" : activation));
 }
 
