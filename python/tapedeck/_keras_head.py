@@ -28,8 +28,13 @@ _TRIED = 8  # made-up examples that a loss is tried with
 
 
 def is_plain(model: Any) -> bool:
-    """Whether it trains as Keras does: a step of the user's own may have several losses and optimizers."""
+    """Whether it trains as Keras does: a step of the user's own may have several losses."""
     return type(model).train_step is keras.Model.train_step and type(model).compute_loss is keras.Model.compute_loss
+
+
+def optimizer_count(model: Any) -> int:
+    """Of the model, those that a step of the user's own has included."""
+    return len({id(each) for each in vars(model).values() if isinstance(each, keras.optimizers.Optimizer)})
 
 
 def options_of(optimizer: Any) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class KerasLoop:
         self.updates = 0
         self.is_plain = False
         self.before: list[tuple[Any, numpy.ndarray]] = []
+        self.first: dict[int, numpy.ndarray] = {}  # the same weights, before the first update
         self.ratios: list[float] = []
         self.seen, self.mean = 0, 0.0  # of this epoch: batches, and Keras's mean of their losses
         self.losses: list[float] = []
@@ -77,7 +78,7 @@ class KerasLoop:
     def begin(self) -> None:
         model, facts = self.model, self.facts
         is_plain = _keras_head.is_plain(model)
-        facts["optimizers"] = {"ours": 1, "others": 0 if is_plain else 1}  # a train_step of the user's may have several
+        facts["optimizers"] = {"ours": 1, "others": 0 if is_plain else max(0, _keras_head.optimizer_count(model) - 1)}
         facts["optimizer"] = _keras_head.options_of(model.optimizer)
         self.is_plain = is_plain
         if is_plain and (head := _keras_head.describe(model)):
@@ -145,15 +146,19 @@ class KerasLoop:
     def after_batch(self, updates: int, logs: Any) -> None:
         self.updates += updates
         self.facts["updates"] = self.updates
-        ratios = []
+        ratios, ways = [], []
         for variable, before in self.before:
-            size, step = _norm(before), _norm(self.sample_of(variable) - before)
+            size, now = _norm(before), self.sample_of(variable)
+            step = _norm(now - before)
             if size > 0 and math.isfinite(step):
+                first = self.first.setdefault(id(variable), before)
                 ratios.append(step / size / updates)
+                ways.append(_norm(now - first) / max(_norm(first), 1e-30))
         self.before = []
         if ratios:
             self.ratios.append(statistics.median(ratios))
-            self.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios), "largest": max(self.ratios)}
+            self.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios), "largest": max(self.ratios),
+                                   "way": statistics.median(ways), "way_updates": self.updates}
         loss = (logs or {}).get("loss")
         if loss is not None:
             self.see_loss(float(loss), updates)

@@ -47,7 +47,9 @@ class Setup:
         self.hidden = _hidden_parameters(loop.model)
         self.frozen = _frozen_layers(loop.model)
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
+        self.first: dict[int, torch.Tensor] = {}  # those elements before the first update
         self.ratios: list[float] = []
+        self.way, self.way_updates = 0.0, 0  # that weights have come since then, of their size, and in how many updates
         self.watched: torch.Tensor | None = None  # a weight that nothing but updates should change
         self.left: tuple[torch.Tensor, torch.Tensor] | None = None  # as the last update left it
         self.classes = [0] * _CLASSES
@@ -59,6 +61,7 @@ class Setup:
 
     def stop(self) -> None:
         self.batch = self.watched = self.left = None
+        self.first = {}
         self.arguments = NO_ARGUMENTS
         self.before = []
 
@@ -226,12 +229,14 @@ class Setup:
         self.arguments = NO_ARGUMENTS
         self.joint_updates += loop.updates <= LABELLED_UPDATES and self.backward_passes == 0
         self.backward_passes = 0
-        ratios = []
+        ratios, ways = [], []
         for p, before in self.before:
-            size = float(before.norm())
-            step = float((sample(p) - before).norm())
+            size, now = float(before.norm()), sample(p)
+            step = float((now - before).norm())
             if size > 0 and math.isfinite(step):
+                first = self.first.setdefault(id(p), before)
                 ratios.append(step / size)
+                ways.append(float((now - first).norm()) / max(float(first.norm()), 1e-30))
         if self.before and loop.updates < LABELLED_UPDATES:
             self.watched = self.before[0][0]
         self.before = []
@@ -239,6 +244,7 @@ class Setup:
             self.left = (self.watched, sample(self.watched).clone()) if loop.updates < LABELLED_UPDATES else None
         if ratios:
             self.ratios.append(statistics.median(ratios))
+            self.way, self.way_updates = statistics.median(ways), loop.updates
         if loop.writes:
             self.write(loop.updates == FIRST_UPDATES)
 
@@ -249,7 +255,7 @@ class Setup:
                                     "updates": min(loop.updates, LABELLED_UPDATES)}
         if self.ratios:
             loop.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios),
-                                   "largest": max(self.ratios)}
+                                   "largest": max(self.ratios), "way": self.way, "way_updates": self.way_updates}
         total = sum(self.classes)
         if self.batches > 1 and self.is_pure_sequence and self.batches <= loop.updates + 1:
             shares = [count / total for count in self.classes if count]

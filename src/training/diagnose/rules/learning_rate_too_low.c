@@ -4,9 +4,22 @@
 #define USUAL 0.001
 #define USUAL_OF_SGD 0.01
 
-#define WAY 0.05     /* of their size, that weights can have come in all updates together */
-#define DIVISOR 10.0 /* accumulation divides by the number of its batches */
-#define LITTLE 0.2   /* that the loss fell by */
+#define WAY 0.05       /* of their size, that weights can have come in all updates together */
+#define SHORT_WAY 0.02 /* … that they have come, back and forth */
+#define DIVISOR 10.0   /* accumulation divides by the number of its batches */
+#define LITTLE 0.2     /* that the loss fell by */
+#define FALLS_ON                                                                                   \
+    0.2 /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
+
+enum { ENOUGH = 40 };
+
+/* Whether the loss falls at the end about as fast as at the beginning: a training that has hardly begun. */
+static bool falls_on(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    double end = td__series_mean(loss, 0.9, 1), whole = td__series_mean(loss, 0, 0.1) - end;
+    return loss->count >= ENOUGH && whole > 0 &&
+           td__series_mean(loss, 0.65, 0.75) - end > FALLS_ON * whole;
+}
 
 static void find_learning_rate_too_low_in_loop(td__case *c) {
     double updates = (double)td__loop_updates(c), largest = td__loop_number(c, "steps", "largest");
@@ -14,8 +27,11 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
            rate = td__loop_number(c, "optimizer", "lr");
     double passes = td__loop_number(c, "batches", "passes");
     bool divided = divisor >= DIVISOR && passes <= td__loop_number(c, "batches", "updates");
-    if (!(largest > 0) || largest * updates > WAY || td__loop_is_adversarial(c) ||
-        !(td__loop_fall(c) < LITTLE)) {
+    double way = td__loop_number(c, "steps", "way"),
+           seen = td__loop_number(c, "steps", "way_updates");
+    bool is_short = way > 0 && seen > 0 && way * updates / seen <= SHORT_WAY;
+    if (!(largest > 0) || (largest * updates > WAY && !is_short) || td__loop_is_adversarial(c) ||
+        !(td__loop_fall(c) < LITTLE || (is_short && falls_on(c)))) {
         return;
     }
     td__suspicion *s =
@@ -28,6 +44,12 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
             c,
             "an update changes weights by at most %.2g of their size; in %.0f updates that is %.2g",
             largest, updates, largest * updates));
+    if (is_short) {
+        td__because(
+            s, NULL, (int64_t)seen, way,
+            td__say(c, "after %.0f updates weights are %.2g of their size from where they began",
+                    seen, way));
+    }
     if (divided) {
         td__because(s, NULL, 1, divisor,
                     td__say(c, "the loss is divided by %.4g before backward()", divisor));
