@@ -31,6 +31,13 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
+def bytes_of_rows(tensor: torch.Tensor, places: list[int]) -> list[bytes]:
+    """Of a tensor on the CPU. Types that numpy does not have are read as whole numbers of their size."""
+    size = tensor.element_size()
+    rows = (tensor.view(torch.int16 if size == 2 else torch.uint8) if size < 4 and tensor.is_floating_point() else tensor).numpy()
+    return [rows[i].tobytes() for i in places]
+
+
 def digest(data: bytes) -> int:
     """The same in every process, as hash() of bytes is not."""
     return zlib.crc32(data) << 16 | zlib.adler32(data[::-1]) & 0xFFFF

@@ -17,6 +17,7 @@ from ._tensors import COMPLEX
 
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _records_graph = torch.is_grad_enabled
+_is_compiling = torch.compiler.is_compiling
 
 
 class Tap:
@@ -89,7 +90,7 @@ class EagerHook:
         self.call = call
 
     def __call__(self, *arguments: Any) -> None:
-        if not torch.compiler.is_compiling() and not EagerHook.paused:
+        if not _is_compiling() and not EagerHook.paused:
             self.call(*arguments)
 
 

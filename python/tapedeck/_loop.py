@@ -12,8 +12,8 @@ each for as long as it is needed.
 
 from __future__ import annotations
 
-import functools
 import json
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -31,8 +31,10 @@ from ._loop_parameters import FIRST_UPDATES, Parameters
 from ._loop_setup import LABELLED_UPDATES, NO_ARGUMENTS, RATIO_PERIOD, Setup
 from ._scaler import ModelScaler
 
-_SAMPLE_EVERY = 31  # updates between those that are looked at, later: a prime, so that each of several optimizers has its turn
-_WRITE_EVERY = 5  # of them after which all parameters are looked at, and the note is written
+_SAMPLE_EVERY = 61  # updates between those that are looked at, later: a prime, so that each of several optimizers has its turn
+_WRITE_EVERY = 3  # of them after which all parameters are looked at, and the note is written
+
+_is_compiling, _is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
 
 
 class KnownOptimizer:
@@ -45,9 +47,6 @@ class KnownOptimizer:
         self.group_count = len(optimizer.param_groups)
         self.is_ours = is_ours  # it has parameters of the model
         self.updates = updates
-
-    def is_current(self, optimizer: Any) -> bool:
-        return self.reference() is optimizer and self.group_count == len(optimizer.param_groups)
 
 
 class Loop:
@@ -63,6 +62,9 @@ class Loop:
         self.updates = 0
         self.looks = True  # at everything, until the next update is done
         self.writes = True  # the note, after it
+        self.next_look = 1  # the update that is looked at next
+        self.is_idle = False  # of a training pass, only the arguments are needed
+        self.passes = 0  # forward passes since the last backward pass
         self.optimizers: dict[int, KnownOptimizer] = {}
         self.kinds = sorted({type(m).__name__ for m in bare.modules() if is_modal(m)})
         self.parameters = Parameters(self)
@@ -75,16 +77,13 @@ class Loop:
         self.validation = Validation(self)
         self.setup = Setup(self)
         self.modes = Modes(self)
-        self.handles: list[Any] = [
-            register_optimizer_step_pre_hook(EagerHook(self.guard(self.before_update))),
-            register_optimizer_step_post_hook(EagerHook(self.guard(self.after_update))),
-            Handle(model, "before", self.guard(self.before_forward)),
-        ]
+        self.look_before_forward = self.guard(self._look_before_forward)
+        self.handle = Handle(model, "before", self.before_forward)
+        self.hooks = [register_optimizer_step_pre_hook(self.before_update), register_optimizer_step_post_hook(self.after_update)]
         # What is observed of torch, and whether it still has to be.
         self.observed: list[tuple[_observe.Observation, Callable[..., None], Callable[[], bool]]] = [
             (_observe.loader, self.guard(self.batches.loader_started), lambda: self.is_close),
-            (_observe.backward, self.guard(self.setup.before_backward), lambda: self.setup.needs_backward),
-            (_observe.backward, self.guard(self.labels.before_backward), lambda: self.labels.follows),
+            (_observe.backward, self.before_backward, lambda: self.setup.needs_backward or self.labels.follows),
             (_observe.clipping, self.guard(self.clipping.clipped), lambda: self.clipping.needs_more),
             (_observe.scheduler, self.guard(self.schedule.stepped), lambda: self.schedule.needs_more),
         ]
@@ -102,22 +101,23 @@ class Loop:
     def guard(self, method: Callable) -> Callable:
         """A fact that is not available ends the gathering, not the training; the run has a note of it."""
 
-        @functools.wraps(method)
         def call(*arguments: Any) -> None:
-            if self.stopped:
-                return
-            try:
-                method(*arguments)
-            except Exception as error:
-                self.stop()
-                self.deck.note(self.prefix + "loop_stopped",
-                               f"facts about the loop end at step {self.step}: {error!r}"[:500])
+            if not self.stopped:
+                try:
+                    method(*arguments)
+                except Exception as error:
+                    self.give_up(error)
 
         return call
+
+    def give_up(self, error: Exception) -> None:
+        self.stop()
+        self.deck.note(self.prefix + "loop_stopped", f"facts about the loop end at step {self.step}: {error!r}"[:500])
 
     def stop(self) -> None:
         if not self.stopped:
             self.stopped = True
+            self.is_idle = False
             self.release_observations(lambda needed: True)
             self.validation.stop()
             self.parameters.stop()
@@ -126,9 +126,7 @@ class Loop:
             self.examples.stop()
             self.setup.stop()
             self.modes.stop()
-            for handle in self.handles:
-                handle.remove()
-            self.handles = []
+            self.handle.remove()
 
     def release_observations(self, is_over: Callable[[Callable[[], bool]], bool]) -> None:
         for entry in [entry for entry in self.observed if is_over(entry[2])]:
@@ -137,6 +135,8 @@ class Loop:
 
     def write(self) -> None:
         """Writes the note, if something is new."""
+        if self.updates:
+            self.facts["updates"] = self.updates
         text = json.dumps(self.facts)
         if text != self.written:
             self.written = text
@@ -145,6 +145,8 @@ class Loop:
     def finish(self) -> None:
         self.guard(self.write_last)()
         self.stop()
+        for hook in self.hooks:  # not before: PyTorch does not allow it while hooks are called
+            hook.remove()
 
     def write_last(self) -> None:
         self.scaling.look_at_scaler()
@@ -163,15 +165,18 @@ class Loop:
         fact["count"] += 1
         fact.update(more)
 
-    def has(self, optimizer: Any) -> bool:
-        """Whether an optimizer has parameters of the model."""
+    def know(self, optimizer: Any) -> KnownOptimizer:
         known = self.optimizers.get(id(optimizer))
-        if known is None or not known.is_current(optimizer):
+        if known is None or known.reference() is not optimizer or known.group_count != len(optimizer.param_groups):
             is_ours = id(optimizer) in self.given or any(
                 id(p) in self.parameters.ids for group in optimizer.param_groups for p in group["params"])
             known = KnownOptimizer(optimizer, is_ours, known.updates if known else 0)
             self.optimizers[id(optimizer)] = known
-        return known.is_ours
+        return known
+
+    def has(self, optimizer: Any) -> bool:
+        """Whether an optimizer has parameters of the model."""
+        return self.know(optimizer).is_ours
 
     def live_optimizers(self) -> list[Any]:
         """Those of the model that stepped."""
@@ -189,10 +194,63 @@ class Loop:
         return [text for key, text in texts.items() if self.facts.get(key, {}).get("count", 0) > 1]
 
     # ---- what PyTorch's hooks call --------------------------------------------------------------
+    # Each step calls these four. In most there is nothing to look at, and what they cost then is the calls of Python.
 
     def before_forward(self, arguments: Any, named: Any) -> None:
+        if self.is_idle and _is_grad_enabled():
+            setup = self.setup
+            setup.batch, setup.arguments = None, (arguments, named)
+            self.passes += 1
+        else:
+            self.look_before_forward(arguments, named)
+
+    def before_backward(self, losses: Any) -> None:
+        passes, self.passes = self.passes, 0
+        try:
+            if self.looks or type(losses) is not torch.Tensor or (
+                    losses.is_cpu and not (losses.numel() == 1 and math.isfinite(losses.item()))):
+                self.look_before_backward(losses, passes)
+        except Exception as error:
+            self.give_up(error)
+
+    def before_update(self, optimizer: Any, *_: Any) -> None:
+        if _is_compiling() or not self.looks or EagerHook.paused or self.stopped:
+            return
+        try:
+            self.look_before_update(optimizer)
+        except Exception as error:
+            self.give_up(error)
+
+    def after_update(self, optimizer: Any, *_: Any) -> None:
+        if _is_compiling() or EagerHook.paused or self.stopped:
+            return
+        try:
+            known = self.know(optimizer)
+            if not known.is_ours:
+                return
+            schedule = self.schedule
+            if schedule.scheduler is not None:
+                schedule.look_at_scheduler()
+            self.updates += 1
+            known.updates += 1
+            schedule.after_update(optimizer.param_groups, known)
+            if self.kinds and not self.model.training:
+                self.count("evaluating", kinds=self.kinds)
+            if self.looks:
+                self.look_after_update(optimizer)
+            else:
+                self.setup.arguments = NO_ARGUMENTS
+                if self.updates + 1 == self.next_look:
+                    self.looks, self.is_idle = True, False
+        except Exception as error:
+            self.give_up(error)
+
+    # ---- what is looked at in some updates ------------------------------------------------------
+
+    def _look_before_forward(self, arguments: Any, named: Any) -> None:
+        self.is_idle = False
         self.modes.before_forward()
-        if not torch.is_grad_enabled():
+        if not _is_grad_enabled():
             self.validation.before_forward(arguments, named)
             return
         self.examples.end_validation()
@@ -200,43 +258,23 @@ class Loop:
         if self.looks:
             self.batches.before_forward(arguments, named)
         else:
-            self.labels.passes += 1
-            self.setup.see_arguments(arguments, named)
+            self.setup.batch, self.setup.arguments = None, (arguments, named)
+            self.passes += 1
+            self.is_idle = self.scaler.reference is None and not self.modes.spectral
 
-    def before_update(self, optimizer: Any, *_: Any) -> None:
+    def look_before_backward(self, losses: Any, passes: int) -> None:
+        if self.setup.is_finite:
+            self.setup.before_backward(losses, passes)
+        if self.looks and self.labels.follows:
+            self.labels.before_backward(losses, passes)
+
+    def look_before_update(self, optimizer: Any) -> None:
         if self.updates == 0:
             self.parameters.find()
         if self.has(optimizer):
-            self.schedule.look_at_scheduler()
-            if self.looks:
-                self.setup.before_update(optimizer)
-                self.modes.before_update(optimizer)
-        if self.looks:
-            self.parameters.before_update(optimizer)
-
-    def after_update(self, optimizer: Any, *_: Any) -> None:
-        if not self.has(optimizer):
-            return
-        self.updates += 1
-        self.facts["updates"] = self.updates
-        self.optimizers[id(optimizer)].updates += 1
-        self.schedule.after_update(optimizer)
-        if self.kinds and not self.model.training:
-            self.count("evaluating", kinds=self.kinds)
-        if self.looks:
-            self.look_after_update(optimizer)
-        else:
-            self.setup.arguments = NO_ARGUMENTS
-        self.plan_update(self.updates + 1)
-
-    def plan_update(self, update: int) -> None:
-        """What is looked at in it. All parameters have a fingerprint after a power of two."""
-        is_power = update & (update - 1) == 0
-        if update <= LABELLED_UPDATES:
-            self.writes = update <= FIRST_UPDATES or is_power or update % RATIO_PERIOD == 0
-        else:
-            self.looks = is_power or update % _SAMPLE_EVERY == 0 or self.modes.idle > 0
-            self.writes = is_power or update % (_SAMPLE_EVERY * _WRITE_EVERY) == 0
+            self.setup.before_update(optimizer)
+            self.modes.before_update(optimizer)
+        self.parameters.before_update(optimizer)
 
     def look_after_update(self, optimizer: Any) -> None:
         self.scaler.settle()
@@ -250,3 +288,14 @@ class Loop:
             self.parameters.write()
             self.write()
         self.release_observations(lambda is_needed: not is_needed())
+        self.plan_update()
+
+    def plan_update(self) -> None:
+        """Which update is looked at next, and whether the note is written after it. All parameters have a fingerprint after a power of two."""
+        update, power = self.updates + 1, 1 << self.updates.bit_length()  # the next one
+        if update > LABELLED_UPDATES and self.modes.idle == 0:
+            update = min(power, update + -update % _SAMPLE_EVERY)
+        period = RATIO_PERIOD if update <= LABELLED_UPDATES else _SAMPLE_EVERY * _WRITE_EVERY
+        self.next_look = update
+        self.looks = update == self.updates + 1
+        self.writes = update <= FIRST_UPDATES or update == power or update % period == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy
 import torch
 from torch.utils.data import IterableDataset
 
@@ -53,6 +54,7 @@ class Batches:
         batch = first_tensor((arguments, named))
         if batch is None or batch.dim() == 0:
             return
+        loop.passes += 1
         loop.labels.see_batch(batch)
         loop.setup.see_batch(batch, (arguments, named))
         if loop.is_close:
@@ -119,7 +121,6 @@ class Labels:
         self.loop = loop
         self.follows = True
         self.batch: torch.Tensor | None = None
-        self.passes = 0  # forward passes since the last backward pass
         self.pairs: dict[int, tuple[int, int, float]] = {}  # an example's label, the update in which it was seen, its key
         self.labels: set[int] = set()
         self.is_full = False
@@ -132,7 +133,6 @@ class Labels:
     def see_batch(self, batch: torch.Tensor) -> None:
         if self.follows:
             self.batch = batch.detach()
-            self.passes += 1
 
     def after_update(self) -> None:
         if self.follows:
@@ -141,12 +141,15 @@ class Labels:
             if again >= _REPEATED_EXAMPLES or self.loop.updates >= limit:
                 self.stop()
 
-    def before_backward(self, losses: Any) -> None:
-        batch, passes = self.batch, self.passes
-        self.batch, self.passes = None, 0
+    def before_backward(self, losses: Any, passes: int) -> None:
+        """`passes`: of the model since the last backward pass."""
+        batch, self.batch = self.batch, None
         if batch is None or passes != 1 or "inputs" in self.loop.facts:  # it is not known which one a target belongs to
             return
         if not batch.is_floating_point() and not _loop_data.is_told_apart(batch):  # users and items: negative examples are drawn of them
+            return
+        followed = self.followed(batch) if self.pairs and batch.is_cpu else None
+        if followed == []:
             return
         target = _loop_target.find(losses)
         if not (batch.is_cpu and target is not None and target.is_cpu and target.dim() > 0
@@ -156,26 +159,27 @@ class Labels:
         if target.dim() == 1 and not target.is_floating_point() and \
                 torch.equal(target, torch.arange(len(target), dtype=target.dtype)):
             return  # places in the batch, as contrastive losses have them
-        self.compare(batch, target)
+        self.compare(self.followed(batch) if followed is None else followed, target)
 
-    def followed(self, batch: torch.Tensor) -> list[tuple[int, int]]:
-        """Examples of a batch that belong to the eighth: their rows and fingerprints."""
+    def followed(self, batch: torch.Tensor) -> list[tuple[int, int, float]]:
+        """Examples of a batch that belong to the eighth: their rows, fingerprints and keys."""
         columns = _fingerprint.spread(batch.reshape(len(batch), -1), _COLUMNS)
-        keys = columns.sum(1, dtype=torch.float64)
+        sums = columns.sum(1, dtype=torch.float64)
         if self.threshold is None:
-            self.threshold = float(keys.kthvalue(min(len(keys), max(4, len(keys) // 8))).values)
-        found = [(i, key) for i, key in enumerate(keys.tolist()) if key <= self.threshold]
-        return [(i, _fingerprint.digest(_fingerprint.bytes_of(columns[i])), key) for i, key in found]
+            self.threshold = float(sums.kthvalue(min(len(sums), max(4, len(sums) // 8))).values)
+        keys = sums.numpy()
+        found = numpy.flatnonzero(keys <= self.threshold).tolist()
+        return [(i, _fingerprint.digest(data), float(keys[i])) for i, data in zip(found, _fingerprint.bytes_of_rows(columns, found))]
 
     def marks_of(self, batch: torch.Tensor) -> list[int]:
         """Fingerprints of other examples that would be followed; none before training has begun."""
         return [mark for _, mark, _ in self.followed(batch.detach())] if self.pairs else []
 
-    def compare(self, batch: torch.Tensor, target: torch.Tensor) -> None:
+    def compare(self, followed: list[tuple[int, int, float]], target: torch.Tensor) -> None:
         loop = self.loop
         fact = loop.facts.setdefault("labels", {"again": 0, "changed": 0})
-        for i, example, key in self.followed(batch):
-            label = _fingerprint.digest(_fingerprint.bytes_of(target[i]))
+        labels = _fingerprint.bytes_of_rows(target, [i for i, _, _ in followed])
+        for (_, example, key), label in zip(followed, map(_fingerprint.digest, labels)):
             known, seen, _ = self.pairs.get(example, (None, 0, 0.0))
             if known is None:
                 if not self.is_full:

@@ -126,9 +126,10 @@ class Schedule:
         if "collapsed" not in fact and rate < 0.01 * self.largest_rate:
             fact["collapsed"] = loop.updates
 
-    def after_update(self, optimizer: Any) -> None:
+    def after_update(self, groups: list[dict[str, Any]], known: Any) -> None:
+        """`known`: the optimizer that they are of."""
         loop = self.loop
-        for i, group in enumerate(optimizer.param_groups):
+        for i, group in enumerate(groups):
             rate = float(group["lr"])
             if i == 0 and rate > self.largest_rate:
                 self.largest_rate = rate
@@ -140,7 +141,7 @@ class Schedule:
                 self.has_been_zero = True
                 fact = loop.facts.setdefault(key, {"in_a_row": 0})
                 fact["in_a_row"] = fact["in_a_row"] + 1 if zero else 0
-                fact["of"] = loop.optimizers[id(optimizer)].updates
+                fact["of"] = known.updates
 
     def look_for_scheduler(self) -> None:
         self.is_scheduled = any("initial_lr" in group for each in self.loop.live_optimizers() for group in each.param_groups)

@@ -25,8 +25,7 @@ class Modes:
         self.followed: tuple[str, torch.Tensor] | None = None
         self.before: torch.Tensor | None = None
         self.idle = 0  # updates in a row that changed nothing
-        self.has_trained = False  # a pass in training mode
-        self.spectral = _spectral_layers(loop.model)
+        self.spectral = _spectral_layers(loop.model)  # until the first pass in training mode
         for name, module in loop.model.named_modules():
             if _owns_matrix(module):
                 self.handles.append(Handle(module, "after", loop.guard(lambda output, name=name, module=module:
@@ -40,11 +39,10 @@ class Modes:
     # ---- passes --------------------------------------------------------------------------------------
 
     def before_forward(self) -> None:
-        if self.spectral and not self.has_trained:
-            if self.loop.model.training:
-                self.has_trained = True
-            else:
+        if self.spectral:
+            if not self.loop.model.training:
                 self.see_norms()
+            self.spectral = []
 
     def see_norms(self) -> None:
         """What each layer divides by, against the largest singular value of its weight."""
@@ -62,7 +60,6 @@ class Modes:
                 least = min(least, share)
         if names:
             self.loop.facts["spectral"] = {"count": len(names), "names": names[:_NAMES], "share": least, "since": self.loop.step}
-        self.has_trained = True
 
     def see_output(self, name: str, module: torch.nn.Module, output: Any) -> None:
         loop = self.loop
@@ -113,8 +110,8 @@ class Modes:
             return
         before, self.before = self.before, None
         name, weight = self.followed
-        moves = weight.grad is not None and float(sample(weight.grad).abs().max()) > 1e-5 * float(before.abs().max())
-        if not torch.equal(sample(weight), before) or not moves:
+        if not torch.equal(sample(weight), before) or weight.grad is None \
+                or float(sample(weight.grad).abs().max()) <= 1e-5 * float(before.abs().max()):
             self.idle = 0
             self.loop.facts.pop("idle", None)
         elif self.loop.updates > 1:

@@ -41,7 +41,6 @@ class Setup:
         self.loop = loop
         self.batch: torch.Tensor | None = None
         self.arguments = NO_ARGUMENTS  # of the last call
-        self.passes = 0  # forward passes since the last backward pass
         self.backward_passes = 0  # since the last update
         self.joint_updates = 0  # the first ones that no backward pass came before: another optimizer's made their gradients, too
         self.hidden = _hidden_parameters(loop.model)
@@ -83,24 +82,19 @@ class Setup:
 
     def see_batch(self, batch: torch.Tensor, arguments: Any) -> None:
         self.batch, self.arguments = batch.detach(), arguments
-        self.passes += 1
         if self.loop.is_close and (count := _count_tensors(arguments)) > 1:
             self.loop.facts["inputs"] = {"count": count}
 
-    def see_arguments(self, arguments: Any, named: Any) -> None:
-        """Of a pass that is not looked at: they are needed only if its loss is not finite."""
-        self.batch, self.arguments = None, (arguments, named)
-        self.passes += 1
-
     def last_batch(self) -> torch.Tensor | None:
+        """Of a pass that is not looked at there are the arguments alone: they are needed only if its loss is not finite."""
         batch = first_tensor(self.arguments) if self.batch is None else self.batch
         return batch.detach() if batch is not None and batch.dim() > 0 else None
 
-    def before_backward(self, losses: Any) -> None:
-        loop, passes = self.loop, self.passes
+    def before_backward(self, losses: Any, passes: int) -> None:
+        """`passes`: of the model since the last backward pass."""
+        loop = self.loop
         self.backward_passes += 1
         loss = losses if isinstance(losses, torch.Tensor) else next(iter(losses), None)
-        self.passes = 0
         if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
             self.batch = None
             return
@@ -195,7 +189,7 @@ class Setup:
 
     def finish(self) -> None:
         """A pass without a backward pass is the last one where the program ended in its loss, as some do that get NaN."""
-        batch = self.last_batch() if self.passes else None
+        batch = self.last_batch() if self.loop.passes else None
         if batch is not None and self.is_finite and batch.is_cpu and (row := _nonfinite_row(batch)) is not None:
             self.loop.facts["nonfinite"] = {"since": self.loop.step, "what": "input", "row": row}
 

@@ -20,6 +20,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter as _loader_iterator
 
 from ._layers import EagerHook
 
+_is_compiling = torch.compiler.is_compiling
 _GRAPH_NODES = 64  # of a loss's graph in which its target is searched
 
 
@@ -28,11 +29,11 @@ class Observation:
 
     def __init__(self, find: Callable[[], list[tuple[Any, str, Callable[["Observation", Any], Any]]]]) -> None:
         self.find = find  # owner, attribute, and what makes the replacement
-        self.listeners: list[Callable[..., None]] = []
+        self.listeners: tuple[Callable[..., None], ...] = ()
         self.replaced: list[tuple[Any, str, Any, Any]] = []
 
     def add(self, listener: Callable[..., None]) -> None:
-        self.listeners.append(listener)
+        self.listeners += (listener,)
         if not self.replaced:
             for owner, name, make in self.find():
                 original = vars(owner).get(name)
@@ -43,8 +44,7 @@ class Observation:
                     self.replaced.append((owner, name, original, replacement))
 
     def remove(self, listener: Callable[..., None]) -> None:
-        if listener in self.listeners:
-            self.listeners.remove(listener)
+        self.listeners = tuple(each for each in self.listeners if each != listener)
         if not self.listeners:
             while self.replaced:
                 owner, name, original, replacement = self.replaced.pop()
@@ -52,8 +52,8 @@ class Observation:
                     setattr(owner, name, original)
 
     def notify(self, *arguments: Any) -> None:
-        if self.listeners and not torch.compiler.is_compiling() and not EagerHook.paused:
-            for listener in list(self.listeners):
+        if self.listeners and not _is_compiling() and not EagerHook.paused:
+            for listener in self.listeners:
                 listener(*arguments)
 
 
@@ -88,7 +88,9 @@ def _clip(kind: str, observation: Observation, original: Any) -> Any:
 
 def _backward(observation: Observation, original: Any) -> Any:
     def backward(*arguments: Any, **named: Any) -> Any:
-        observation.notify(arguments[0] if arguments else named.get("tensors"))
+        if not _is_compiling() and not EagerHook.paused:  # as notify(), without its call in every step
+            for listener in observation.listeners:
+                listener(arguments[0] if arguments else named.get("tensors"))
         return original(*arguments, **named)
 
     return backward

@@ -14,6 +14,7 @@ class ModelScaler:
     def __init__(self, given: Any = None) -> None:
         self.reference: Any = None
         self.known_states: Any = None
+        self.is_settled = False
         if given is None:
             _observe.scaling.add(self.observe)
         else:
@@ -26,6 +27,7 @@ class ModelScaler:
 
     def settle(self) -> None:
         """The first update is over: the scaler is known, or there is none."""
+        self.is_settled = True
         _observe.scaling.remove(self.observe)
 
     def find(self) -> Any:

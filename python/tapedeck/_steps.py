@@ -12,6 +12,7 @@ from . import _tensors
 from ._torch_optimizer import OptimizerState
 from .deck import Deck
 
+_is_compiling = torch.compiler.is_compiling
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # other types have memory of their own kind
 _COMMON = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -116,9 +117,11 @@ class Clock:
     def several(self) -> bool:
         return self.count > 1
 
-    def see_step(self, optimizer: int) -> None:
+    def see_step(self, optimizer: int) -> bool:
+        """Whether the next call of the model begins another step."""
         self.stepped.add(optimizer)
         self.is_over = self.inferring is not False and len(self.stepped) == self.count
+        return self.is_over
 
     def close_last_step(self) -> bool:
         """Of an epoch, when nobody closes steps."""
@@ -193,11 +196,14 @@ class Updates:
     def before(self, optimizer: Any, arguments: tuple, named: dict) -> Any:
         """A closure computes the gradients within the step: its first evaluation counts, as for the loss that `step`
         returns and for outputs and errors."""
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return None
         watcher = self.watcher
         self.records = False
-        watcher.guard("gradients", watcher.before_update, self)
+        try:
+            watcher.before_update(self)
+        except Exception as error:
+            watcher.refuse(f"{watcher.prefix}gradients", error)
         if not self.records:
             return None
         closure = arguments[1] if len(arguments) > 1 else named.get("closure")
@@ -223,5 +229,9 @@ class Updates:
         return arguments, {**named, "closure": evaluate}
 
     def after(self, *_: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self.watcher.guard("updates", self.watcher.after_update, self)
+        if not _is_compiling():
+            watcher = self.watcher
+            try:
+                watcher.after_update(self)
+            except Exception as error:
+                watcher.refuse(f"{watcher.prefix}updates", error)

@@ -119,9 +119,6 @@ class LossRows:
     def before_update(self) -> None:
         pass
 
-    def after_update(self) -> None:
-        self.numbers.current.clear()
-
     def finish(self) -> None:
         self.open_step(False)
         self.numbers.listen(False)

@@ -98,6 +98,7 @@ class Watcher(Recording):
         self.derived: list[Any] = [LossRows(self), MicroGradients(self), GradientNoise(self, world)]
         if self.inside is None:  # compiled code depends on the function that this replaces, and calls no taps
             self.derived += [Attention(self), ExampleGradients(self, self.derived[0])]
+        self.drawn = self.derived[0].numbers.current  # rows of the batches since the last update
         self.scale = self.declare(f"{prefix}loss_scale", kind="derived")
         self.functions = Functions(self) if functions else None
 
@@ -180,7 +181,9 @@ class Watcher(Recording):
         self.examples = {}
         self.backward_seen = self.sees_backward = self.seen = False
         self.latest, self.latest_at = None, (0, 0, 0)
-        self.after_track()
+        deck = self.deck
+        if self.due or self.handles or deck._names_rows or deck._native.due(deck.steps + 1):  # otherwise nothing is on, and stays so
+            self.after_track()
 
     def after_track(self) -> None:
         self.guard("step", self._open_step)
@@ -235,7 +238,7 @@ class Watcher(Recording):
 
     def see_unseen(self) -> None:
         """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
-        if self.seen or not self.due or not self.handles:
+        if self.seen or not self.due:
             return
         if self.version == next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1):
             return
@@ -378,10 +381,6 @@ class Watcher(Recording):
             p.before = None
         return found
 
-    @property
-    def is_due(self) -> bool:
-        return bool(self.handles) or self.deck._native.due(self.deck.steps + 1)
-
     def before_update(self, updates: Updates) -> None:
         clock = self.clock
         if id(updates) in clock.stepped:
@@ -393,7 +392,7 @@ class Watcher(Recording):
         scalar = self.deck._native.scalar
         for name, group in zip(updates.rates(), updates.groups()):
             scalar(name, group["lr"])
-        updates.records = id(updates) not in clock.stepped and self.is_due
+        updates.records = id(updates) not in clock.stepped and (bool(self.handles) or self.deck._native.due(self.deck.steps + 1))
         if updates.records:
             if not self.model.training and not self.accepts_evaluation:
                 self.accepts_evaluation = True
@@ -407,24 +406,26 @@ class Watcher(Recording):
                 each.before_update()
 
     def after_update(self, updates: Updates) -> None:
-        clock = self.clock
-        self.scaler.settle()
+        if not self.scaler.is_settled:
+            self.scaler.settle()
         if updates.records:
             found = self.put_parameters(updates.parameters())
             self.guard("optimizer", updates.state.after, found)
         if self.times:
             self.since = perf_counter()
         self.evaluates_again = False
-        self.derived[0].after_update()
-        clock.see_step(id(updates))
-        if clock.is_over and self.deck._native.due(self.deck.steps + 2):
+        self.drawn.clear()
+        if self.clock.see_step(id(updates)) and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass
 
     # ---- the deck's steps -----------------------------------------------------------------------
 
     def before_step(self) -> bool:
         if not self.clock.ignoring:
-            self.guard("step", self._close_step)
+            try:
+                self._close_step()
+            except Exception as error:
+                self.refuse(f"{self.prefix}step", error)
         return True
 
     def note_network(self) -> None:
@@ -436,8 +437,10 @@ class Watcher(Recording):
             self.network = network
 
     def _close_step(self) -> None:
-        self.see_unseen()
-        self.guard("network", self.note_network)
+        if self.handles:
+            self.see_unseen()
+        if self.network is not None:
+            self.guard("network", self.note_network)
         if not self.optimizers:
             if self.handles:
                 self.put_gradients(self.parameters)
@@ -447,7 +450,8 @@ class Watcher(Recording):
             self.skipped += 1
             self.scalar("skipped_steps", float(self.skipped))
             self.note_once("skipped_steps", "the GradScaler skipped updates: gradients were not finite")
-        self.put_waiting()
+        if self.waiting or self.reductions.waiting:
+            self.put_waiting()
         if self.twice:
             self.note_once("backward_twice", "several backward passes in a step: errors are those of the first")
 

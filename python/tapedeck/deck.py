@@ -318,7 +318,7 @@ class Deck:
             if step != self.steps + 1:
                 self._native.begin(self.epoch, step, False)
         scalar = self._native.scalar
-        for name, value in {**(metrics or {}), **more}.items():
+        for name, value in ({**metrics, **more} if metrics else more).items():
             try:
                 scalar(name, value)
             except BufferError:
@@ -450,7 +450,10 @@ class Deck:
             self.epoch = epoch
         self._ends_epoch = last
         self._closing, self._step_is_named = self.steps + 1 if step is None else step, step is not None
-        if not all([part.before_step() for part in self._parts]):
+        closes = True
+        for part in self._parts:
+            closes = part.before_step() and closes
+        if not closes:
             return
         number = self._closing
         if self._by_epoch and not last:

@@ -1,4 +1,4 @@
-"""Facts about a loop after its first 256 updates, when one update of 31 is looked at; and targets of losses that keep none."""
+"""Facts about a loop after its first 256 updates, when one update of 61 is looked at; and targets of losses that keep none."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import unittest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 import tapedeck
 
@@ -36,11 +37,67 @@ def train(updates, *, late=None, batch=12):
 
 
 class Late(unittest.TestCase):
+    def test_scheduler(self):
+        schedulers = []
+
+        def schedule(update, model, optimizer, x):
+            if update == 2:
+                schedulers.append(torch.optim.lr_scheduler.StepLR(optimizer, 100, 0.01))
+            elif schedulers:
+                schedulers[0].step()
+        fact = train(402, late=schedule)["scheduler"]
+        self.assertEqual((fact["steps"], fact["updates"], fact["collapsed"]), (400, 401, 201))
+
+    def test_optimizers_that_are_made_late(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3))
+        first = torch.optim.SGD(model[0].parameters(), 0.01)
+        with tempfile.TemporaryDirectory() as folder:
+            deck = tapedeck.watch(model, os.path.join(folder, "run"), optimizer=first, form="stats", every=1000)
+            for update in range(1, 401):
+                if update == 300:
+                    second = torch.optim.SGD(model[2].parameters(), 0.0)
+                x = torch.randn(12, 4)
+                model.zero_grad()
+                F.cross_entropy(model(x), x[:, :3].argmax(1)).backward()
+                (first if update < 300 else second).step()
+                deck.step()
+            facts = next(part.loop.facts for part in deck._parts if getattr(part, "loop", None))
+            deck.finish()
+        self.assertEqual(facts["zero_rate_0"], {"in_a_row": 101, "of": 101})
+        self.assertEqual((facts["updates"], facts["optimizers"]), (400, {"ours": 2, "others": 0}))
+
+    def test_facts_that_are_not_available(self):
+        torch.manual_seed(0)
+        models = [nn.Linear(4, 3) for _ in range(2)]
+        optimizers = [torch.optim.SGD(model.parameters(), 0.01) for model in models]
+        with tempfile.TemporaryDirectory() as folder:
+            decks = [tapedeck.watch(model, os.path.join(folder, str(i)), optimizer=optimizer, form="stats", every=1000)
+                     for i, (model, optimizer) in enumerate(zip(models, optimizers))]
+            loops = [next(part.loop for part in deck._parts if getattr(part, "loop", None)) for deck in decks]
+            for update in range(1, 321):
+                x = torch.randn(12, 4)
+                for model, optimizer in zip(models, optimizers):
+                    optimizer.zero_grad()
+                    F.cross_entropy(model(x), x[:, :3].argmax(1)).backward()
+                    if update == 290:
+                        loops[0].schedule = None  # what the hook reads in each update is not there
+                    optimizer.step()
+                for deck in decks:
+                    deck.step()
+            for deck in decks:
+                deck.finish()
+            notes = [tapedeck.Run(deck.folder).notes for deck in decks]
+        self.assertIn("AttributeError", notes[0]["loop_stopped"])
+        self.assertNotIn("loop_stopped", notes[1])
+        self.assertEqual(json.loads(notes[1]["loop"])["updates"], 320)
+        self.assertFalse(_global_optimizer_pre_hooks or _global_optimizer_post_hooks)
+
     def test_nothing_begins(self):
         facts = train(600)
         self.assertEqual(facts["updates"], 600)
         self.assertFalse({"nonfinite", "evaluating", "idle", "zero_rate_0"} & set(facts))
-        self.assertGreaterEqual(facts["steps"]["count"], 16 + 3 + 2)  # the first, each 64th, and each 155th
+        self.assertGreaterEqual(facts["steps"]["count"], 16 + 3 + 2)  # the first, each 64th, each 183rd and the powers of two
 
     def test_a_row_that_is_not_finite(self):
         def spoil(update, model, optimizer, x):
@@ -62,7 +119,7 @@ class Late(unittest.TestCase):
         def shrink(update, model, optimizer, x):
             optimizer.param_groups[0]["lr"] = 0.01 if update < 290 else 1e-14
         facts = train(330, late=shrink)
-        self.assertEqual((facts["idle"]["count"], facts["idle"]["since"]), (330 - 310 + 1, 310))  # 310 is the first that is looked at
+        self.assertEqual((facts["idle"]["count"], facts["idle"]["since"]), (330 - 305 + 1, 305))  # 305 is the first that is looked at
 
 
 LOSSES = {
