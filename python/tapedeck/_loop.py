@@ -151,6 +151,8 @@ class Loop:
     def write_last(self) -> None:
         self.scaling.look_at_scaler()
         self.schedule.look_at_scheduler()
+        if self.schedule.collapsed and len(self.live_optimizers()) == 1:
+            self.facts["rate_collapsed"] = {"updates": self.schedule.collapsed, "most": self.schedule.largest_rate}
         self.examples.end_validation()
         self.examples.write_neighbours()
         self.setup.finish()

@@ -93,6 +93,7 @@ class Schedule:
         self.counter = 0  # of the scheduler before its first step
         self.steps = 0  # since
         self.largest_rate = 0.0
+        self.collapsed = 0  # the update after which the rate was below a hundredth of the largest; 0: it is not
         self.has_been_zero = False  # a rate
 
     @property
@@ -131,8 +132,10 @@ class Schedule:
         loop = self.loop
         for i, group in enumerate(groups):
             rate = float(group["lr"])
-            if i == 0 and rate > self.largest_rate:
-                self.largest_rate = rate
+            if i == 0 and rate > 0.01 * self.largest_rate:
+                self.largest_rate, self.collapsed = max(rate, self.largest_rate), 0
+            elif i == 0 and self.collapsed == 0:
+                self.collapsed = loop.updates
             if rate and not self.has_been_zero:
                 continue
             key = f"zero_rate_{i}"
@@ -208,9 +211,9 @@ class Validation:
             fact.setdefault("since", loop.step)
             fact["training"] += 1
             if not loop.kinds:  # the mode changes nothing
-                loop.examples.see_validation(first_tensor((arguments, named)))
+                loop.examples.see_validation((arguments, named))
             return
-        loop.examples.see_validation(first_tensor((arguments, named)))
+        loop.examples.see_validation((arguments, named))
         if self.mode is None and loop.outer is loop.model and self.passes <= _EVALUATION_PASSES:
             self.stop()
             if self.draws:

@@ -62,7 +62,8 @@ def token_dependence(tokens: numpy.ndarray, labels: numpy.ndarray) -> dict[str, 
         return None
     told = [max(_told_by_key(key[has_label[order]], classes[order][has_label[order]]) for key in keys)
             for order in [numpy.arange(len(tokens))] + [orders.permutation(len(tokens)) for _ in range(_TOKEN_ORDERS)]]
-    return {"examples": int(has_label.sum()), "same": told[0], "chance": max(told[1:])}
+    return {"examples": int(has_label.sum()), "same": told[0], "chance": max(told[1:]),
+            "copied": float((labels == tokens)[:, 1:-1][has_label].mean())}
 
 
 def _told_by_key(key: numpy.ndarray, label: numpy.ndarray) -> float:
@@ -104,7 +105,17 @@ def agreement(examples: Any, labels: numpy.ndarray) -> dict[str, float] | None:
     shares = numpy.unique(labels, return_counts=True)[1] / len(labels)
     return {"examples": len(rows), "same": float((labels[nearest] == labels).mean()), "chance": float((shares * shares).sum()),
             "distance": float(numpy.sqrt(numpy.maximum(distances.min(1), 0)).mean()), "told": _told(rows, labels),
-            "most": float(shares.max())}
+            "most": float(shares.max()), "column": _told_by_column(rows, labels) if len(shares) == 2 else 0.0}
+
+
+def _told_by_column(rows: numpy.ndarray, labels: numpy.ndarray) -> float:
+    """How often one column, the best of them, puts an example of one class above one of the other."""
+    order = rows.argsort(0, kind="stable")
+    ones = labels[order] == labels.max()
+    count = int(ones[:, 0].sum())
+    above = (numpy.cumsum(~ones, 0) * ones).sum(0) / (count * (len(labels) - count))
+    varied = rows.std(0) > 0
+    return float(numpy.maximum(above, 1 - above)[varied].max()) if varied.any() else 0.0
 
 
 def _told(rows: numpy.ndarray, labels: numpy.ndarray) -> float:

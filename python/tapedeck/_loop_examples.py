@@ -9,10 +9,14 @@ import numpy
 import torch
 
 from . import _loop_data, _observe
+from ._fingerprint import sample
+from ._loop_batches import all_tensors, first_tensor, largest_input
 
 _BATCHES = 16  # within which neighbours are compared
 _UPDATES = 64  # in which training examples are collected
 _TOKENS = 4096  # of sequences with a label for each place
+_SCALED_VALIDATIONS = 4  # whose inputs are measured
+_FEW = 32  # numbers, of which there is no deviation to speak of
 _VALIDATED = 1024  # examples of one validation that are looked at
 _VALIDATIONS = 256  # after which there is nothing new to see
 
@@ -23,11 +27,8 @@ def _is_small(tensor: Any) -> bool:
         and tensor.device.type in ("cpu", "cuda")
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
-    return [found for each in values for found in _tensors(each)]
+def _rows_of(examples: torch.Tensor) -> numpy.ndarray:
+    return _loop_data.flat_rows(examples.float().numpy()) if examples.is_floating_point() else _loop_data.bag_of_words(examples.numpy())
 
 
 class Examples:
@@ -69,16 +70,16 @@ class Examples:
         if is_tokens and batch.is_cpu and batch.dim() == 2 and target.numel() == batch.numel() and not target.is_floating_point():
             self.see_tokens(batch, target.detach().reshape(batch.shape))
             return
+        inputs = [each for each in all_tensors(self.loop.setup.arguments) if each.dim() > 1 and each.shape[0] == batch.shape[0]]
         if not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] or "inputs" in self.loop.facts \
-                or not _loop_data.is_told_apart(batch):
+                or not any(map(_loop_data.is_told_apart, inputs)):
             self.is_open = False
             return
         targets = self.targets_of(target.detach().numpy()) if target.dtype is not torch.bfloat16 else None
-        if targets is None or (is_tokens and self.has_values):
+        if targets is None or (self.has_values and not any(each.is_floating_point() for each in inputs)):
             self.is_open = False
             return
-        examples = batch.detach()[: _loop_data.EXAMPLES]
-        rows = _loop_data.bag_of_words(examples.numpy()) if is_tokens else _loop_data.flat_rows(examples.float().numpy())
+        rows = numpy.concatenate([_rows_of(each.detach()[: _loop_data.EXAMPLES]) for each in inputs], 1)
         marks = _loop_data.digests(rows)
         if not self.has_values and len(self.within) < _BATCHES and (found := _loop_data.agreement_in_batch(rows, targets)):
             self.within.append(found)
@@ -97,7 +98,7 @@ class Examples:
 
     def see_tokens(self, batch: torch.Tensor, target: torch.Tensor) -> None:
         """Sequences with a label for each place, and no other sequences that labels could depend on."""
-        others = [each for each in _tensors(self.loop.setup.arguments) if each.dim() > 1 and not each.is_floating_point()
+        others = [each for each in all_tensors(self.loop.setup.arguments) if each.dim() > 1 and not each.is_floating_point()
                   and each.dtype is not torch.bool and each.data_ptr() != batch.data_ptr()]
         if any(each.numel() != target.numel() or not torch.equal(each.reshape(target.shape), target) for each in others):
             self.is_open = False
@@ -141,8 +142,9 @@ class Examples:
 
     # ---- validation --------------------------------------------------------------------------------
 
-    def see_validation(self, batch: torch.Tensor | None) -> None:
+    def see_validation(self, arguments: Any) -> None:
         """A pass without gradients, in evaluation mode."""
+        batch = first_tensor(arguments)
         if not self.is_validating:
             if self.validations >= _VALIDATIONS:
                 return
@@ -153,9 +155,25 @@ class Examples:
             self.copies = {"rows": 0, "copies": 0}
             self.batches = {"none": 0, "all": 0, "some": 0}
             _observe.losses.add(self.listener)
+        self.see_scale(arguments)
         if batch is not None and self.left > 0 and _is_small(batch) and batch.is_cpu and _loop_data.is_told_apart(batch):
             self.see_copies(batch)
             self.left -= batch.shape[0]
+
+    def see_scale(self, arguments: Any) -> None:
+        """How large validation inputs are, beside those of training."""
+        known = self.loop.facts.get("input")
+        if known is None or self.validations > _SCALED_VALIDATIONS or (values := largest_input(arguments)) is None \
+                or list(values.shape[1:]) != known["shape"]:
+            return
+        some = sample(values).double()
+        if len(some) < _FEW or not bool(torch.isfinite(some).all()):
+            return
+        fact = self.loop.facts.setdefault("validation_input", {"batches": 0, "mean": 0.0, "deviation": 0.0})
+        count = fact["batches"]
+        for key, value in (("mean", float(some.mean())), ("deviation", float(some.std()))):
+            fact[key] = (fact[key] * count + value) / (count + 1)
+        fact["batches"] = count + 1
 
     def see_copies(self, batch: torch.Tensor) -> None:
         self.is_whole = not batch.is_floating_point()

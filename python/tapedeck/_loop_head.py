@@ -92,6 +92,32 @@ def _find_losses(roots: list[Any]) -> list[Any]:
     return found
 
 
+def _swapped(root: Any) -> dict[str, Any] | None:
+    """A reshape on the way from the loss to a layer that gives axes the lengths of each other: it does not swap them, but mixes examples."""
+    nodes, known = deque([root]), {root}
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            break
+        node = nodes.popleft()
+        if kind_of(node) in ("ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward"):
+            before, after = tuple(getattr(node, "_saved_self_sym_sizes", ())), _shape(node)
+            if len(before) == len(after) > 2 and before[:2] == after[1::-1] and before[2:] == after[2:] and before[0] != before[1] and min(before[:2]) > 1:
+                return {"before": list(before), "after": list(after)}
+        if kind_of(node) in _LINEAR:
+            continue
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        known.update(following)
+        nodes.extend(following)
+    return None
+
+
+def _blanks(node: Any) -> int:
+    """Targets of ctc_loss that are the blank, which stands for no target."""
+    targets, lengths = node._saved_targets, [int(length) for length in node._saved_target_lengths]
+    parts = [row[:length] for row, length in zip(targets, lengths)] if targets.dim() == 2 else [targets[: sum(lengths)]]
+    return sum(int((part == node._saved_blank).sum()) for part in parts)
+
+
 def _of_shares(root: Any) -> tuple[str, Any] | None:
     """Of a loss that is a sum of target times output, where a target is shares of classes, as kl_div and cross-entropies of such targets have it:
     its name, and the node of the outputs."""
@@ -261,6 +287,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         facts["loss"] = _LOSSES[kind_of(node)]
         facts["reduction"] = {1: "mean", 2: "sum"}.get(getattr(node, "_saved_reduction", 0), "none")
         facts["weighted"] = getattr(node, "_saved_weight", None) is not None
+        if facts["loss"] == "ctc_loss":
+            facts["blanks"] = _blanks(node)
         start = _skip(node.next_functions[0][0])
         if facts["loss"] == "nll_loss" and start is not None and kind_of(start) == "LogSoftmaxBackward":
             facts["loss"] = "cross_entropy"
@@ -277,6 +305,7 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         start = _take_activation(facts, start)
     elif not found:
         start = _first_layer(roots[0])
+    facts["swapped"] = _swapped(roots[0])
     if len(found) < 2:
         facts["compared"] = _compared(found[0] if found else roots[0])
     is_layer = start is not None and kind_of(start) in _LINEAR and _weight(start) is not None

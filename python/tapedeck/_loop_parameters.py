@@ -17,6 +17,7 @@ from ._layers import EagerHook
 FIRST_UPDATES = 16  # that are looked at closely
 _NAMES = 16  # that are written; there is always a count
 _COMPARED_UPDATES = 64  # in which parameters are compared with what they were
+_ZERO_UPDATES = 8  # with a gradient of 0
 _PROBES = 5  # parameters whose backward pass is noticed, beside the last
 _layers = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 _recurrent = (torch.nn.RNNBase, torch.nn.RNNCellBase)
@@ -36,7 +37,9 @@ class Parameters:
         self.probes: list[tuple[torch.nn.Parameter, Any]] = []
         self.cleared: set[int] = set()  # probes that were without gradient since the last update
         self.kept: set[int] = set()  # and those that had one: under DDP others get one from another process
-        self.reached = False  # a gradient that is not 0 got to a probe since the last update
+        self.reached: set[int] = set()  # and those that a gradient that is not 0 got to since the last update
+        self.zero: dict[str, torch.nn.Parameter] = {}  # whose gradient was 0 so far, while others' were not
+        self.zero_updates = 0  # in which that was so
         self.untrained: dict[str, bool] = {}
         self.ties = _tied(loop.model)
         self.copies = _copied(loop.model)
@@ -61,14 +64,17 @@ class Parameters:
         loop.optimizers.clear()
         self.named = {name: p for name, p in loop.model.named_parameters() if p.requires_grad}
         self.without_gradient, self.unchanged = dict(self.named), dict(self.named)
+        self.zero = {name: p for name, p in self.named.items() if p.dim() > 1}
         loop.facts["trainable"] = len(self.named)
         self.remove_probes()
         names = list(self.named)
         for name in {*names[:: max(1, len(names) // (_PROBES - 1))][:_PROBES], *names[-1:]}:
-            p = self.named[name]
-            if not is_lazy(p):
-                hook = loop.guard(functools.partial(self.see_gradient, weakref.ref(p)))
-                self.probes.append((p, p.register_hook(EagerHook(hook))))
+            self.add_probe(self.named[name])
+
+    def add_probe(self, p: torch.nn.Parameter) -> None:
+        if not is_lazy(p):
+            hook = self.loop.guard(functools.partial(self.see_gradient, weakref.ref(p)))
+            self.probes.append((p, p.register_hook(EagerHook(hook))))
 
     def see_gradient(self, reference: Any, gradient: torch.Tensor) -> None:
         p = reference()
@@ -78,7 +84,8 @@ class Parameters:
             self.cleared.add(id(p))
         else:
             self.kept.add(id(p))
-        self.reached = self.reached or bool(local(gradient).any())
+        if bool(local(gradient).any()):
+            self.reached.add(id(p))
 
     def before_update(self, optimizer: Any) -> None:
         self.samples = []
@@ -91,6 +98,7 @@ class Parameters:
         self.compare_samples()
         if self.without_gradient:
             self.without_gradient = {name: p for name, p in self.without_gradient.items() if p.grad is None}
+        self.see_zeros(optimizer)
         if self.loop.updates <= FIRST_UPDATES:
             self.see_gradients(optimizer)
         elif self.probes:
@@ -113,19 +121,33 @@ class Parameters:
                 if p.requires_grad and id(p) in self.ids]
         if not mine:
             return
-        loop = self.loop
+        loop, ours = self.loop, {id(p) for p in mine}
+        reached = bool(self.reached & ours)
+        if not any(id(p) in ours for p, _ in self.probes):  # of a small optimizer beside others
+            self.add_probe(mine[-1])
         if all(p.grad is None for p in mine):
-            loop.count("cleared" if self.reached else "detached")
-        elif self.reached and not any(bool(local(p.grad).any()) for p in mine if p.grad is not None):
+            loop.count("cleared" if reached else "detached")
+        elif reached and not any(bool(local(p.grad).any()) for p in mine if p.grad is not None):
             loop.count("cleared")
-        if loop.updates > 1 and self.reached:
-            ours = {id(p) for p in mine}
+        if loop.updates > 1 and reached:
             kept = [p for p, _ in self.probes if id(p) in ours and p.grad is not None and id(p) in self.kept - self.cleared]
             if any(bool(local(p.grad).any()) for p in kept):
                 loop.count("added_up")
-        self.cleared -= {id(p) for p in mine}
-        self.kept -= {id(p) for p in mine}
-        self.reached = False
+        self.cleared -= ours
+        self.kept -= ours
+        self.reached -= ours
+
+    def see_zeros(self, optimizer: Any) -> None:
+        """Weights whose gradient is 0, every number of it, while others of the same optimizer have one."""
+        if not self.zero:
+            return
+        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        found = {name: p.grad is not None and not p.grad.is_sparse and not bool(local(p.grad).any())
+                 for name, p in self.zero.items() if id(p) in mine}
+        if not all(found.values()) or any(id(p) in mine and name not in self.zero and p.grad is not None and bool(local(p.grad).any())
+                                          for name, p in self.named.items()):
+            self.zero = {name: p for name, p in self.zero.items() if found.get(name, True)}
+            self.zero_updates += any(found.values())
 
     def write(self) -> None:
         """Which there are, which were left out, whether they are still the same."""
@@ -136,6 +158,11 @@ class Parameters:
         inside = {id(p) for p in now.values()}
         self.write_names("without_gradient", [name for name in self.without_gradient if not self.is_lone_bias(name)])
         self.write_names("unchanged", [name for name, times in self.stuck.items() if name in self.unchanged and times > 1])
+        zero = [name for name, p in self.zero.items() if id(p) in have and p.grad is not None] if self.zero_updates >= _ZERO_UPDATES else []
+        self.write_names("zero_gradients", zero)
+        if zero:
+            facts["zero_gradients"] |= {"updates": self.zero_updates,
+                                        "constant": all(float(self.zero[name].min()) == float(self.zero[name].max()) for name in zero)}
         outside = [name for name, p in now.items() if p.requires_grad and id(p) not in have]
         self.write_names("without_optimizer", outside)
         if outside:  # a head that is trained alone comes after the rest

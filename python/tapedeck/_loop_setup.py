@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from . import _loop_head, _loop_origin, _loop_target
 from ._fingerprint import local, sample
-from ._loop_batches import first_tensor
+from ._loop_batches import first_tensor, largest_input
 from ._loop_parameters import FIRST_UPDATES, is_new
 
 LABELLED_UPDATES = 256  # in which the classes of batches are counted, and all of which are looked at
@@ -134,8 +134,8 @@ class Setup:
 
     def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
         loop = self.loop
-        if loop.is_close and batch.is_floating_point():
-            _widen(loop.facts.setdefault("input", {}), batch)
+        if loop.is_close and (values := largest_input(self.arguments)) is not None:
+            _widen(loop.facts.setdefault("input", {"shape": list(values.shape[1:])}), values)
         if target is None or not target.is_cpu or target.dim() == 0:
             return
         target = target.detach()
@@ -399,6 +399,7 @@ def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
     squares = float((some * some).mean())
     count = fact.get("batches", 0)
     fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
+    fact["mean"] = (fact.get("mean", 0.0) * count + float(some.mean())) / (count + 1)
     fact["batches"] = count + 1
 
 

@@ -214,6 +214,14 @@ const char *td__loop_shapes(td__case *c) {
                                  : NULL;
 }
 
+const char *td__loop_reshaped(td__case *c) {
+    const json_t *found = value_of(c, "head", "swapped");
+    return found
+               ? td__say(c, "%s is reshaped to %s", shape_text(c, json_object_get(found, "before")),
+                         shape_text(c, json_object_get(found, "after")))
+               : "";
+}
+
 double td__loop_fall(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
     if (td__loop_number(c, "loss", "points") >=

@@ -25,6 +25,8 @@ const char *td__loop_names(td__case *c, const char *fact, const char *member);
 const char *td__loop_head_layer(td__case *c);
 /* "outputs of (8, 1) give a loss of (8, 8)"; NULL: nothing is broadcast. */
 const char *td__loop_shapes(td__case *c);
+/* "(8, 20, 5) is reshaped to (20, 8, 5)"; "" when nothing is. */
+const char *td__loop_reshaped(td__case *c);
 /* The share by which the loss fell from its beginning to its end; NaN: too few points. */
 double td__loop_fall(const td__case *c);
 /* Whether the loss ends above where it began. */

@@ -70,6 +70,14 @@ static void find_bad_initialization_in_loop(td__case *c) {
                                    TD__EXPLODING_GRADIENT | TD__DEAD_RELU | TD__CONSTANT_OUTPUT);
     poor |= td__loop_fall(c) < LITTLE;
     bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
+    if (td__loop_is(c, "zero_gradients", "constant")) {
+        td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "zero_gradients"), 1,
+                                          "initial weights that are drawn at random");
+        td__because(s, NULL, 1, 0,
+                    td__say(c, "weights start equal, and their gradient stays 0: %s",
+                            td__loop_names(c, "zero_gradients", "names")));
+        return;
+    }
     double bias = td__loop_number(c, "biases", "largest");
     if (bias > BIASED && equal == 0 && ratio == 0) {
         td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE,

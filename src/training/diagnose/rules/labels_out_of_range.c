@@ -4,7 +4,21 @@
 #include <math.h>
 #include <string.h>
 
+static void find_blanks(td__case *c) {
+    double blanks = td__loop_number(c, "head", "blanks");
+    if (blanks > 0) {
+        td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
+                                          "targets that begin at 1, or blank=… that is no target");
+        td__because(
+            s, NULL, 1, blanks,
+            td__say(c,
+                    "%.0f targets of a batch are the blank of ctc_loss, which stands for no target",
+                    blanks));
+    }
+}
+
 static void find_labels_out_of_range_in_loop(td__case *c) {
+    find_blanks(c);
     double low = td__loop_number(c, "target", "minimum");
     double high = td__loop_number(c, "target", "maximum");
     static const char binary[] =

@@ -12,16 +12,33 @@ static bool is_learnt(const td__case *c) {
     return loss->count >= ENOUGH && early > 0 && last < (1 - FALL) * early;
 }
 
+/* A reshape to swapped lengths keeps the order of the numbers: those of one example get to another. */
+static void find_reshaped(td__case *c) {
+    if (!td__loop_has_member(c, "head", "swapped")) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_head_layer(c), 1,
+                                      "transpose or permute instead of reshape or view");
+    td__because(
+        s, NULL, 1, 0,
+        td__say(
+            c, "between the layer and the loss %s: a reshape does not swap axes, it mixes examples",
+            td__loop_reshaped(c)));
+}
+
 static void find_labels_shuffled(td__case *c) {
+    find_reshaped(c);
     double again = td__loop_number(c, "labels", "again");
     double changed = td__loop_number(c, "labels", "changed");
     if (changed < ENOUGH || changed < SHARE * again) {
         return;
     }
-    td__suspicion *s =
-        td__loop_error(c, is_learnt(c) || td__loop_has_episodes(c) ? TD_MAYBE : TD_SURE, NULL,
-                       (int64_t)td__loop_number(c, "labels", "since"),
-                       "shuffle inputs and labels with one permutation");
+    td__suspicion *s = td__loop_error(
+        c,
+        is_learnt(c) || td__loop_has_episodes(c) || td__loop_has(c, "nonfinite") ? TD_MAYBE
+                                                                                 : TD_SURE,
+        NULL, (int64_t)td__loop_number(c, "labels", "since"),
+        "shuffle inputs and labels with one permutation");
     td__because(s, NULL, s ? s->since : 1, changed,
                 td__say(c, "of %.0f examples that came again %.0f had another example's label",
                         again, changed));

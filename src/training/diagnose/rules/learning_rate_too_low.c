@@ -11,6 +11,8 @@
 #define FALLS_ON                                                                                   \
     0.2 /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
 
+#define EARLY 0.4 /* of the updates */
+
 enum { ENOUGH = 40 };
 
 /* Whether the loss falls at the end about as fast as at the beginning: a training that has hardly begun. */
@@ -21,7 +23,27 @@ static bool falls_on(const td__case *c) {
            td__series_mean(loss, 0.65, 0.75) - end > FALLS_ON * whole;
 }
 
+/* A rate that a loop has lowered to nothing while most updates were to come. Schedulers have a rule of their own. */
+static bool find_collapsed_rate(td__case *c) {
+    double collapsed = td__loop_number(c, "rate_collapsed", "updates");
+    double updates = (double)td__loop_updates(c),
+           most = td__loop_number(c, "rate_collapsed", "most");
+    if (collapsed == 0 || collapsed > EARLY * updates || updates < ENOUGH ||
+        td__loop_has(c, "scheduler") || td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, (int64_t)collapsed,
+                                      "lower the rate once an epoch, or by less");
+    td__because(s, "learning_rate", (int64_t)collapsed, 0.01 * most,
+                td__say(c, "after %.0f of %.0f updates the rate was below a hundredth of %.3g",
+                        collapsed, updates, most));
+    return true;
+}
+
 static void find_learning_rate_too_low_in_loop(td__case *c) {
+    if (find_collapsed_rate(c)) {
+        return;
+    }
     double updates = (double)td__loop_updates(c), largest = td__loop_number(c, "steps", "largest");
     double divisor = td__loop_number(c, "head", "divisor"),
            rate = td__loop_number(c, "optimizer", "lr");

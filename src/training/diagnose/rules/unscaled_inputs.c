@@ -10,11 +10,37 @@
 #define APART 100.0
 
 #define LITTLE 0.1      /* that the loss of a loop fell by */
+#define OTHER_SCALE 3.0 /* times: noise that is added in training alone is less */
 #define VERY_LARGE 20.0 /* root mean square, where no trial can tell */
 #define HALF                                                                                       \
     0.5 /* that the loss of a loop with very small inputs fell by: biases learn, weights hardly */
 
+/* Inputs that are divided in one part of the program and not, or twice, in another. */
+static bool find_other_scale(td__case *c) {
+    double size = td__loop_number(c, "input", "size"), mean = td__loop_number(c, "input", "mean");
+    double deviation = sqrt(fmax(size * size - mean * mean, 0));
+    double other = td__loop_number(c, "validation_input", "deviation");
+    double shift = fabs(td__loop_number(c, "validation_input", "mean") - mean);
+    if (!(deviation > 0 && other > 0) || td__loop_is_adversarial(c) ||
+        td__validation_loss_of(c->history)->count == 0 ||
+        (other < OTHER_SCALE * deviation && deviation < OTHER_SCALE * other &&
+         shift < OTHER_SCALE * fmax(deviation, other))) {
+        return false;
+    }
+    td__suspicion *s = td__loop_error(
+        c, TD_LIKELY, NULL, 1, "the same steps for the inputs of training and of validation");
+    td__because(s, "input", 1, other,
+                td__say(c,
+                        "inputs of training have mean %.3g and deviation %.3g, those of validation "
+                        "%.3g and %.3g",
+                        mean, deviation, td__loop_number(c, "validation_input", "mean"), other));
+    return true;
+}
+
 static void find_unscaled_inputs_in_loop(td__case *c) {
+    if (find_other_scale(c)) {
+        return;
+    }
     double size = td__loop_number(c, "input", "size");
     bool poor = td__has_any(c, TD__HUGE_LOSS | TD__OSCILLATION | TD__DIVERGENCE | TD__PLATEAU |
                                    TD__DEAD_RELU | TD__LOSS_FLOOR | TD__NAN_LOSS | TD__INF_LOSS |
