@@ -11,9 +11,10 @@ step; the lower quartile over the rounds, divided by the bare step's. Wall time 
 With --ranks: one process, and in turns two of DistributedDataParallel (gloo), of which each records what it computes; the mean
 of the two processes.
 
-With --loop: what the facts about the training loop cost where nothing is due to be recorded. Each variant is a process of its own,
-because a loop is notified of the optimizers of all models in its process; they train in short turns on one processor. CPU time of the
-training thread; the median over the rounds of what a turn costs more than that of the same round without.
+With --loop: what the facts about the training loop cost where nothing is due to be recorded, and what the rest of `watch` costs there. One
+training takes short turns: without any hooks or calls of Tapedeck, without those of the facts, and with all of them, so that all have the
+same memory. CPU time of the training thread; the difference of the medians. Updates that are looked at are counted apart; together: an idle
+update and a share of one that is looked at.
 """
 
 import os
@@ -299,8 +300,11 @@ class Medium:
 class NewExamples:
     """An epoch so long that no example comes again: what is followed from epoch to epoch never ends."""
 
+    records = True
+
     def after(self):
-        super().after()
+        if self.records:
+            super().after()
         for x, _ in self.batches:
             x.view(len(x), -1)[:, 0].normal_()
 
@@ -315,53 +319,70 @@ class SmallBatch:
 
 
 LOOP = {"small MLP": Small, "1 ms MLP": Medium, "CNN, batch 16": SmallBatch}
-LOOP_CHECKS = {"bare": (Variant, {}), "loop_checks=False": (Every100, {"every": 100, "loop_checks": False}), "loop facts": (Every100, {"every": 100})}
+LOOP_TURNS = ("bare", "loop_checks=False", "loop facts")
 LOOP_STEPS = 6  # of a turn
 LOOP_WARM_UP = 300  # steps: in the first ones, a loop looks at every update
 
 
-def train_in_turns(pipe, network, checks, folder):
-    torch.set_num_threads(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    base, options = LOOP_CHECKS[checks]
-    variant = type("Turn", (NewExamples, LOOP[network], base), {"options": options})(folder, checks)
+class Switch:
+    """Takes what calls a deck, or its loop alone, out of a training and puts it back: each turn then has the same memory."""
+
+    def __init__(self, variant):
+        import torch.optim.optimizer as hooks
+
+        self.variant = variant
+        self.loop = next(part.loop for part in variant.deck._parts if hasattr(part, "loop"))
+        self.module, self.tap = variant.model.__dict__, variant.model.__dict__["_compiled_call_impl"]
+        self.backward = {False: torch.autograd.backward.__wrapped__, True: torch.autograd.backward}
+        self.of_loop = [hooks._global_optimizer_pre_hooks, hooks._global_optimizer_post_hooks]
+        self.of_deck = [variant.optimizer._optimizer_step_pre_hooks, variant.optimizer._optimizer_step_post_hooks]
+        self.kept = {id(hooks): dict(hooks) for hooks in self.of_loop + self.of_deck}
+
+    def set(self, turn):
+        is_whole = turn == "loop facts"
+        self.variant.records = turn != "bare"
+        torch.autograd.backward = self.backward[is_whole]
+        self.module["_compiled_call_impl"] = self.tap if is_whole else None
+        for hooks, is_on in [(each, is_whole) for each in self.of_loop] + [(each, turn != "bare") for each in self.of_deck]:
+            hooks.clear()
+            hooks.update(self.kept[id(hooks)] if is_on else {})
+
+
+def time_turns(variant, rounds):
+    """CPU time of the training thread, of each step: in the three turns, and of updates that a loop looks at."""
     variant.train(LOOP_WARM_UP)
-    pipe.send(None)
-    while pipe.recv():
-        variant.train(1)
-        start = time.thread_time()
-        variant.train(LOOP_STEPS)
-        pipe.send((time.thread_time() - start) / LOOP_STEPS)
+    switch = Switch(variant)
+    found = {turn: [] for turn in (*LOOP_TURNS, "looked at")}
+    for _ in range(rounds):
+        for turn in LOOP_TURNS:
+            switch.set("loop facts")
+            while variant.deck.steps % 100 > 98 - LOOP_STEPS:  # a turn records nothing
+                variant.train(1)
+            switch.set(turn)
+            variant.train(1)
+            for _ in range(LOOP_STEPS):
+                kind = "looked at" if turn == "loop facts" and switch.loop.looks else turn
+                start = time.thread_time()
+                variant.train(1)
+                found[kind].append(time.thread_time() - start)
+    switch.set("loop facts")
     variant.finish()
+    return {kind: np.median(times) for kind, times in found.items()}
 
 
 def compare_loops(rounds):
-    context = torch.multiprocessing.get_context("spawn")
-    print(f"PyTorch {torch.__version__}, CPU time of the training thread a step, {rounds} rounds in turns; median")
-    print(f"{'':<40}{'a step':>12}{'x bare':>8}{'loop facts':>14}{'share':>8}{'goal':>7}")
-    for network in LOOP:
+    from tapedeck._loop import _SAMPLE_EVERY
+
+    print(f"PyTorch {torch.__version__}, CPU time of the training thread a step, {rounds} rounds of {LOOP_STEPS} steps in turns; median")
+    print(f"{'':<16}{'bare':>10}{'rest of watch':>20}{'loop facts':>17}{f'1 of {_SAMPLE_EVERY}':>12}{'together':>18}{'goal':>7}")
+    for name, network in LOOP.items():
         with tempfile.TemporaryDirectory() as folder:
-            turns = {}
-            for checks in LOOP_CHECKS:
-                ours, theirs = context.Pipe()
-                process = context.Process(target=train_in_turns, args=(theirs, network, checks, folder))
-                process.start()
-                ours.recv()
-                turns[checks] = ours, process
-            found = {checks: [] for checks in turns}
-            for _ in range(rounds):
-                for checks, (pipe, _) in turns.items():
-                    pipe.send(True)
-                    found[checks].append(pipe.recv())
-            for pipe, process in turns.values():
-                pipe.send(False)
-                process.join()
-        medians = {checks: np.median(values) for checks, values in found.items()}
-        cost = np.median(np.subtract(found["loop facts"], found["loop_checks=False"]))
-        for checks, value in medians.items():
-            last = f"{1e6 * cost:>11.1f} us{cost / medians['bare']:>8.1%}{'2 %' if network != 'small MLP' else '':>7}" if checks == "loop facts" else ""
-            print(f"{network + ', ' + checks:<40}{1e3 * value:>9.3f} ms{value / medians['bare']:>8.3f}{last}")
+            time_of = time_turns(type("Turn", (NewExamples, network, Every100), {})(folder, "run"), rounds)
+        bare, plain, facts, looked = time_of.values()
+        costs = plain - bare, facts - plain, looked - facts, facts - plain + (looked - facts) / _SAMPLE_EVERY
+        rest, idle, look, together = (f"{1e6 * cost:.1f} us" for cost in costs)
+        print(f"{name:<16}{1e3 * bare:>7.3f} ms{rest:>12}{costs[0] / bare:>8.1%}{idle:>17}{look:>12}"
+              f"{together:>10}{costs[3] / bare:>8.1%}{'2 %' if network is not Small else '':>7}")
 
 
 def main(rounds):

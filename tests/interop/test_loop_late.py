@@ -65,7 +65,7 @@ class Late(unittest.TestCase):
             facts = next(part.loop.facts for part in deck._parts if getattr(part, "loop", None))
             deck.finish()
         self.assertEqual(facts["zero_rate_0"], {"in_a_row": 101, "of": 101})
-        self.assertEqual((facts["updates"], facts["optimizers"]), (400, {"ours": 2, "others": 0}))
+        self.assertEqual((facts["updates"], facts["optimizers"]["ours"], facts["optimizers"]["others"]), (400, 2, 0))
 
     def test_facts_that_are_not_available(self):
         torch.manual_seed(0)
