@@ -305,6 +305,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         start = _take_activation(facts, start)
     elif not found:
         start = _first_layer(roots[0])
+        if start is not None and _is_rectified(roots[0], start):
+            facts["activation"] = "relu"
     facts["swapped"] = _swapped(roots[0])
     if len(found) < 2:
         facts["compared"] = _compared(found[0] if found else roots[0])
@@ -315,6 +317,22 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         return None
     facts |= _linear_part(layer)
     return facts
+
+
+def _is_rectified(root: Any, layer: Any) -> bool:
+    """Whether relu comes right after a layer, on the way from the loss to it."""
+    nodes, known = deque([root]), {root}
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            return False
+        node = nodes.popleft()
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        if kind_of(node) == "ReluBackward" and following and _skip(following[0]) is layer:
+            return True
+        if kind_of(node) in _ELEMENTWISE | _VIEWS:
+            known.update(following)
+            nodes.extend(following)
+    return False
 
 
 def _take_activation(facts: dict[str, Any], start: Any) -> Any:

@@ -150,7 +150,10 @@ static void find_bad_labels_in_loop(td__case *c) {
     double own = td__loop_number(c, "neighbours", "told"),
            most = td__loop_number(c, "neighbours", "most");
     bool none = examples > 0 && !is_above(same, chance, examples) &&
-                !is_above(own, most, examples) && found_little(c);
+                !is_above(own, most, examples) &&
+                td__loop_number(c, "neighbours", "column") <=
+                    td__loop_number(c, "neighbours", "column_chance") &&
+                found_little(c);
     bool nothing = carries_nothing(c) && !(examples > 0 && is_above(same, chance, examples));
     if ((!apart && !none && !nothing) || td__loop_is_adversarial(c)) {
         return;

@@ -11,7 +11,8 @@
 #define FALLS_ON                                                                                   \
     0.2 /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
 
-#define EARLY 0.4 /* of the updates */
+#define STUCK 1e-3 /* of their size, where gradients are 0: no rate makes them move */
+#define EARLY 0.4  /* of the updates */
 
 enum { ENOUGH = 40 };
 
@@ -51,9 +52,10 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
     bool divided = divisor >= DIVISOR && passes <= td__loop_number(c, "batches", "updates");
     double way = td__loop_number(c, "steps", "way"),
            seen = td__loop_number(c, "steps", "way_updates");
+    bool is_stuck = td__has_any(c, TD__ZERO_GRADIENT) && largest * updates < STUCK;
     bool is_short = way > 0 && seen > 0 && way * updates / seen <= SHORT_WAY;
-    if (!(largest > 0) || (largest * updates > WAY && !is_short) || td__loop_is_adversarial(c) ||
-        !(td__loop_fall(c) < LITTLE || (is_short && falls_on(c)))) {
+    if (is_stuck || !(largest > 0) || (largest * updates > WAY && !is_short) ||
+        td__loop_is_adversarial(c) || !(td__loop_fall(c) < LITTLE || (is_short && falls_on(c)))) {
         return;
     }
     td__suspicion *s =

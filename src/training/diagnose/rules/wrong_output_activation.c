@@ -118,16 +118,21 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         why =
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
+    } else if (!*loss && !strcmp(activation, "relu") &&
+               td__has_any(c,
+                           TD__ZERO_GRADIENT | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU)) {
+        why = "relu after the last layer: an output that it cuts off gets no gradient";
+        confidence = TD_LIKELY;
     } else if (values && is_beyond(c, activation)) {
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
     }
     if (why) {
-        td__suspicion *s =
-            td__loop_error(c, confidence, td__loop_head_layer(c), 1,
-                           values ? "no activation after the last layer"
-                                  : "softmax over axis 1, and no other activation before the loss");
+        td__suspicion *s = td__loop_error(
+            c, confidence, td__loop_head_layer(c), 1,
+            values || !*loss ? "no activation after the last layer"
+                             : "softmax over axis 1, and no other activation before the loss");
         td__because(s, NULL, 1, 0, why);
     }
 }
