@@ -97,6 +97,20 @@ class Columns(Case):
         self.assertIn("  missing: mean\n", self.read("d.yaml"))
         self.trained("d")
 
+    def test_columns_that_are_called_as_inputs_that_others_become(self):
+        """Dates give WHEN.day, categories COLOR=red, text NOTE[0]; a column when.spent is no clash."""
+        notes = ["the first of them all", "another one came by today", "there is nothing to say here"]
+        self.write("d.csv", "color=red,when,when.day,when.spent,note,note[0],color,y\n" + "".join(
+            "%g,2024-%02d-%02d,%g,%g,%s %d,%g,%s,%d\n" % (random.random(), i % 12 + 1, i % 28 + 1, random.random(), random.random(),
+                                                          notes[i % 3], i, random.random(), ["red", "blue"][i // 2 % 2], i % 2)
+            for i in range(60)))
+        printed = self.guessed("d.csv")
+        for column, becomes in (("when.day", "when"), ("color=red", "color"), ("note[0]", "note")):
+            self.assertIn(f"ignored '{column}': '{becomes}' becomes an input of that name", printed)
+        self.assertNotIn("ignored 'when.spent'", printed)
+        self.run_program("check", "d.yaml")
+        self.trained("d")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,6 @@
 /* Guesses what each column of a CSV file is for: label, input, category, or nothing. */
 #include "base/memory.h"
+#include "data/date.h"
 #include "suggest/suggest.h"
 
 #include <math.h>
@@ -404,11 +405,53 @@ static int64_t find_images(const td__guess *guess) {
     return -1;
 }
 
+/* Whether a column that becomes several inputs gives one of them that name: DATE.year, TEXT[0], CATEGORY=VALUE. */
+static bool becomes(const td__guess *guess, int64_t i, const char *name) {
+    const td__column_profile *column = &guess->profile.columns[i];
+    size_t length = strlen(column->name), digits;
+    const char *rest = name + length + 1;
+    if (strncmp(name, column->name, length) != 0 || !name[length]) {
+        return false;
+    }
+    switch (guess->roles[i]) {
+    case TD__ROLE_DATE:
+        return name[length] == '.' && td__date_part(rest) >= 0;
+    case TD__ROLE_CATEGORY:
+        return name[length] == '=' && td__names_find(&column->values, rest) >= 0;
+    case TD__ROLE_TEXT:
+        digits = strspn(rest, "0123456789");
+        return name[length] == '[' && digits && strcmp(rest + digits, "]") == 0;
+    default:
+        return false;
+    }
+}
+
+/* Two inputs of one name are refused: the file's own column is left out. */
+static bool ignore_clashes(td__guess *guess) {
+    bool good = true;
+    for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
+        const char *name = guess->profile.columns[i].name;
+        for (int64_t k = 0; guess->roles[i] == TD__ROLE_INPUT && k < guess->profile.column_count;
+             k++) {
+            if (becomes(guess, k, name)) {
+                guess->roles[i] = TD__ROLE_IGNORED;
+                guess->inputs--;
+                good = td__guess_note(guess,
+                                      "ignored '%s': '%s' becomes an input of that name; rename "
+                                      "the column to use it",
+                                      name, guess->profile.columns[k].name);
+            }
+        }
+    }
+    return good;
+}
+
 static bool use_inputs(td__guess *guess) {
     bool good = true;
     for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
         good = guess->roles[i] == TD__ROLE_LABEL || use_input(guess, i);
     }
+    good = good && ignore_clashes(guess);
     if (good && guess->missing && !strcmp(guess->missing, "mean")) {
         good = td__guess_note(guess, "missing values become the mean of their column");
     }
