@@ -111,6 +111,21 @@ class Columns(Case):
         self.run_program("check", "d.yaml")
         self.trained("d")
 
+    def test_numbers_with_commas(self):
+        """They are not categories: what reads numbers refuses them."""
+        self.write("d.csv", "a;b;y\n" + "".join("%g;%d,25;%d\n" % (random.random(), i % 11, i % 2) for i in range(60)))
+        self.assertIn("ignored 'b': it has numbers with commas, which are written with a point, as in 1234.5 ('0,25')", self.guessed("d.csv"))
+        self.assertNotIn("categories", self.read("d.yaml"))
+        self.assertIn("column 'b' has numbers with commas, such as '0,25'",
+                      self.run_program("init", "d.csv", "--label", "b", "--force", status=1).stderr)
+        self.write("e.csv", "b;y\n" + "".join("%d,25;%d\n" % (i % 11, i % 2) for i in range(60)))
+        self.assertIn("beside the label 'y': ignored 'b': it has numbers with commas", self.run_program("init", "e.csv", status=1).stderr)
+
+    def test_numbers_that_are_not_all_finite(self):
+        self.write("d.csv", "a,b,y\n" + "".join("%g,%s,%d\n" % (random.random(), "1e308" if i == 7 else random.random(), i % 2)
+                                               for i in range(60)))
+        self.assertIn("ignored 'b': it has numbers, and cells that are not finite float32 numbers ('1e308')", self.guessed("d.csv"))
+
 
 if __name__ == "__main__":
     unittest.main()

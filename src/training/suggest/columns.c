@@ -13,6 +13,7 @@ enum {
     CLASSES_MAX = 100,      /* different whole numbers that may be classes */
     CATEGORY_TEXTS = 100,   /* different texts of a column that becomes inputs */
     CATEGORY_INPUTS = 2000, /* inputs that categories become, all together */
+    CATEGORY_MIXED = 20,    /* the same of a column that is mostly numbers */
     FEW_ROWS = 20,          /* below, a column that counts may be anything */
 };
 
@@ -46,6 +47,11 @@ static bool has_id_name(const char *name) {
     bool ends =
         length > 3 && (!strcasecmp(name + length - 3, "_id") || !strcmp(name + length - 2, "Id"));
     return IS_WORD_OF(name, words) || ends || !strncasecmp(name, "unnamed:", 8);
+}
+
+/* Numbers with decimal commas, or commas between thousands: the other cells are numbers. */
+static bool has_commas(const td__profile *profile, const td__column_profile *column) {
+    return column->commas && column->commas + column->numbers == filled(profile, column);
 }
 
 /* Whole numbers that count the rows, or differ in every row under a name such as `id`. */
@@ -144,6 +150,12 @@ static td_status use_label(td__guess *guess, int64_t column, const char *why, td
     td__profile *profile = &guess->profile;
     const td__column_profile *label = &profile->columns[column];
     const char *path = guess->options->data;
+    if (has_commas(profile, label)) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' has numbers with commas, such as '%s'; write them "
+                            "with a point, as in 1234.5",
+                            path, label->name, label->text);
+    }
     if (profile->column_count < 2) {
         return td_error_set(error, TD_INVALID,
                             "%s has one column: there is nothing to predict it from", path);
@@ -221,8 +233,10 @@ static bool is_images(const td__guess *guess, const td__column_profile *column) 
     return access(path, R_OK) == 0;
 }
 
-/* Why a column is no input; NULL: it is one. */
-static const char *why_ignored(const td__profile *profile, const td__column_profile *column) {
+/* Why a column is no input; NULL: it is one. *example: its text that shows it, or NULL. */
+static const char *why_ignored(const td__profile *profile, const td__column_profile *column,
+                               const char **example) {
+    *example = NULL;
     if (is_constant(column)) {
         return "has one value in all rows";
     }
@@ -234,6 +248,14 @@ static const char *why_ignored(const td__profile *profile, const td__column_prof
     }
     if (!is_text(profile, column)) {
         return NULL;
+    }
+    if (has_commas(profile, column)) {
+        *example = column->text;
+        return "has numbers with commas, which are written with a point, as in 1234.5";
+    }
+    if (column->numbers * 2 > filled(profile, column) && column->values.count > CATEGORY_MIXED) {
+        *example = column->text;
+        return "has numbers, and cells that are not finite float32 numbers";
     }
     if (is_free_text(profile, column) || column->values.count > CATEGORY_TEXTS) {
         return "is text with too many different values to be categories";
@@ -286,7 +308,7 @@ static bool use_input(td__guess *guess, int64_t i) {
     if (!use_specially(guess, i, &used) || used) {
         return used;
     }
-    const char *reason = why_ignored(&guess->profile, column);
+    const char *example, *reason = why_ignored(&guess->profile, column, &example);
     int64_t more = (int64_t)column->values.count;
     bool text = is_text(&guess->profile, column);
     if (!reason && text && guess->inputs + more > CATEGORY_INPUTS) {
@@ -294,7 +316,8 @@ static bool use_input(td__guess *guess, int64_t i) {
     }
     if (reason) {
         guess->roles[i] = TD__ROLE_IGNORED;
-        return td__guess_note(guess, "ignored '%s': it %s", column->name, reason);
+        return td__guess_note(guess, "ignored '%s': it %s%s%s%s", column->name, reason,
+                              example ? " ('" : "", example ? example : "", example ? "')" : "");
     }
     if (column->missing && !guess->missing) {
         guess->missing = "mean";
@@ -483,9 +506,13 @@ td_status td__guess_columns(td__guess *guess, td__input *input, td_error *error)
                     : !((keep_pixels(guess) || use_inputs(guess)) && guess_shape(guess))) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", path);
     }
-    return guess->inputs || guess->texts
-               ? TD_OK
-               : td_error_set(error, TD_INVALID,
-                              "%s: no column is left as an input beside the label '%s'", path,
-                              profile->columns[label].name);
+    if (guess->inputs || guess->texts) {
+        return TD_OK;
+    }
+    const char *last =
+        guess->sentences->count ? guess->sentences->items[guess->sentences->count - 1] : "";
+    bool ignored = strncmp(last, "ignored", 7) == 0;
+    return td_error_set(error, TD_INVALID,
+                        "%s: no column is left as an input beside the label '%s'%s%s", path,
+                        profile->columns[label].name, ignored ? ": " : "", ignored ? last : "");
 }
