@@ -86,6 +86,9 @@ static int sort_words(const char *const *to, size_t count, td_export_options *e,
         }
         *taken = to[i];
     }
+    if (e->out && !*e->out) {
+        return misuse(&command_export, "--to: expected a format or a place, not ''");
+    }
     bool piped = e->out && output_is_stdout(e->out);
     if (piped && !e->to && !e->out[1]) {
         e->to = formats[0].name;
@@ -210,6 +213,10 @@ static int run_export(int count, char **arguments) {
     int ended = export_to(arguments[0], &e, is_file, force, &done);
     if (ended) {
         return ended;
+    }
+    if (!done.written && !done.left_out && (e.what || steps || form)) {
+        note("nothing that was recorded fits --what, --steps and --form; `tapedeck show RUN` lists "
+             "the signals");
     }
     if (json) {
         (void)fputs("{\"out\": ", stdout);

@@ -168,6 +168,22 @@ class EveryCommand(Case):
         self.assertIn("two places", self.run_program("export", "runs/small", "--to", "a.csv", "--to", "b.csv", status=2).stderr)
         self.assertEqual([name for name in self.left() if name.startswith(".")], [])
 
+    def test_export_of_nothing_is_noted(self):
+        self.small()
+        words = ["export", "runs/small", "--to", "csv"]
+        for more in (["--what", "nosuch"], ["--steps", "99999.."]):
+            done = self.run_program(*words, *more, "-o", more[1])
+            self.assertIn("nothing that was recorded fits", done.stderr)
+        self.assertNotIn("nothing", self.run_program(*words, "--what", "loss", "-o", "some").stderr)
+        for option in ("--out", "-o"):
+            self.assertIn("not ''", self.run_program(*words, option, "", status=2).stderr)
+
+    def test_a_file_that_is_no_run_is_named(self):
+        self.write("data.csv", "x,y\n1,2\n")
+        for words in (["show", "data.csv"], ["diagnose", "data.csv"], ["export", "data.csv", "--to", "npy"]):
+            done = self.run_program(*words, status=2 if words[0] == "diagnose" else 1)
+            self.assertIn("data.csv is no run: its folder has neither", done.stderr)
+
     def test_export_replaces_only_exports(self):
         self.small()
         words = ["export", "runs/small", "--to", "csv", "-o", "out"]

@@ -259,9 +259,9 @@ static td_status open_kind(td_run *run, const char *given, td_error *error) {
     if (run->event_file_count == 0) {
         return td_error_set(
             error, TD_NOT_FOUND,
-            "%s is no run: it has neither a run.db nor TensorBoard event files, and "
+            "%s is no run: %s has neither a run.db nor TensorBoard event files, and it "
             "is nothing of wandb, MLflow, trackio or a CSV logger",
-            run->folder);
+            file ? given : run->folder, file ? "its folder" : "it");
     }
     run->events = true;
     return TD_OK;
