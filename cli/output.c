@@ -216,7 +216,12 @@ const char *output_place_files(const char *to) {
     if (output_is_stdout(to)) {
         return output_place("-", "");
     }
+    struct stat about;
     const char *slash = strrchr(to, '/');
+    if (stat(to, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
+        (void)fail(EXIT_BAD, "%s is neither a file nor a folder", to);
+        return NULL;
+    }
     if (snprintf(target, PATH, "%s", to) >= PATH) {
         errno = ENAMETOOLONG;
         (void)refuse_with_reason(to);
@@ -338,16 +343,19 @@ int output_write(const char *path, const void *bytes, size_t size) {
     if (!strcmp(path, "-")) {
         return fwrite(bytes, 1, size, stdout) == size ? EXIT_GOOD : EXIT_BAD;
     }
-    int length = snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
+    struct stat about;
+    bool direct = stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
+    int length = direct ? snprintf(part, sizeof part, "%s", path)
+                        : snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
     errno = ENAMETOOLONG;
-    FILE *stream = length > 0 && length < PATH ? fopen(part, "wxe") : NULL;
+    FILE *stream = length > 0 && length < PATH ? fopen(part, direct ? "we" : "wxe") : NULL;
     bool good = stream && fwrite(bytes, 1, size, stream) == size;
     good = (!stream || fclose(stream) == 0) && good;
-    if (good && rename(part, path) == 0) {
+    if (good && (direct || rename(part, path) == 0)) {
         return EXIT_GOOD;
     }
     int status = refuse_with_reason(path);
-    if (stream) {
+    if (stream && !direct) {
         (void)unlink(part);
     }
     return status;

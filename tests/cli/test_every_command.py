@@ -207,6 +207,26 @@ class EveryCommand(Case):
         self.assertTrue(self.exists("out", "metrics.csv"))  # put back
         self.assertEqual([name for name in self.left() if name.endswith(".old")], [])
 
+    def test_devices_are_written_themselves(self):
+        """They are not replaced by a file, which a program that runs as root could do."""
+        self.small()
+        run = "runs/small"
+        self.write("d.csv", "x,y,label\n" + "".join("%d,%d,%d\n" % (i % 5, i % 7, i % 2) for i in range(60)))
+        for device, status in (("null", 0), ("full", 1)):
+            for ending, words in (("", ["report", run]), (".png", ["evaluate", run, "d.csv", "--label", "label"]),
+                                  (".csv", ["weights", run]), (".npz", ["weights", run]), (".csv", ["predict", run, "d.csv", "--label", "label"]),
+                                  ("", ["init", "d.csv", "--force"]), (".xml", ["assert", run, "loss > 0", "--force", "--junit"])):
+                name = device + ending
+                if not self.exists(name):
+                    os.symlink("/dev/" + device, self.path(name))
+                words = words + [name] if words[-1] == "--junit" else words + ["--to", name]
+                done = self.run_program(*words, status=status)
+                self.assertEqual("No space left on device" in done.stderr, device == "full", words)
+                self.assertTrue(os.path.islink(self.path(name)), words)
+        self.assertIn("neither a file nor a folder",
+                      self.run_program("export", run, "--to", "csv", "-o", "null", "--force", status=1).stderr)
+        self.assertEqual([name for name in self.left() if name.startswith(".")], [])
+
     def test_junit_replaces_its_own_only(self):
         self.small()
         words = ["assert", "runs/small", "loss > 0", "--junit", "result.xml"]
