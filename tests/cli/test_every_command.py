@@ -184,6 +184,17 @@ class EveryCommand(Case):
             done = self.run_program(*words, status=2 if words[0] == "diagnose" else 1)
             self.assertIn("data.csv is no run: its folder has neither", done.stderr)
 
+    def test_errors_name_the_whole_path(self):
+        self.small()
+        os.makedirs(self.path("there"))
+        name = "n" * 250 + ".csv"
+        done = self.run_program("weights", "runs/small", "-o", "there/" + name, status=1)
+        self.assertIn("there/" + name, done.stderr)
+        os.makedirs(self.path("runs", "other"))
+        self.write("runs/other/run.db", "no database")
+        for words in (["show", "runs/other"], ["runs", "runs"]):
+            self.assertIn("runs/other/run.db", self.run_program(*words, status=1).stderr)
+
     def test_export_replaces_only_exports(self):
         self.small()
         words = ["export", "runs/small", "--to", "csv", "-o", "out"]

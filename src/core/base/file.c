@@ -316,10 +316,13 @@ td_status td__file_publish(int folder, const char *name, const void *data, size_
 FILE *td__draft_open(td__draft *draft, const char *path, td_error *error) {
     const char *name;
     int folder = td__folder_of(path, &name, error);
-    if (folder < 0 || td__draft_create(draft, folder, name, error)) {
-        if (folder >= 0) {
-            close(folder);
-        }
+    td_error reason = {0};
+    if (folder < 0) {
+        return NULL;
+    }
+    if (td__draft_create(draft, folder, name, &reason)) { /* the reason names the file alone */
+        (void)td_error_set(error, reason.status, "%.*s%s", (int)(name - path), path, reason.text);
+        close(folder);
         return NULL;
     }
     int file = fcntl(draft->file, F_DUPFD_CLOEXEC, 0);

@@ -314,8 +314,12 @@ td_run *td__run_begin(const char *path, td_error *error) {
 }
 
 td_run *td_run_open(const char *path, td_error *error) {
+    td_error reason = {0};
     td_run *run = td__run_begin(path, error);
-    if (run && !run->events && td_run_refresh(run, error) != TD_OK) {
+    if (run && !run->events && td_run_refresh(run, &reason) != TD_OK) {
+        bool short_name = strncmp(reason.text, "run.db", strlen("run.db")) == 0;
+        (void)td_error_set(error, reason.status, "%s%s%s", short_name ? run->folder : "",
+                           short_name ? "/" : "", reason.text);
         td_run_close(run);
         return NULL;
     }
