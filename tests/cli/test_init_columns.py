@@ -126,6 +126,16 @@ class Columns(Case):
                                                for i in range(60)))
         self.assertIn("ignored 'b': it has numbers, and cells that are not finite float32 numbers ('1e308')", self.guessed("d.csv"))
 
+    def test_text_that_is_too_long_for_a_category(self):
+        self.write("d.csv", "a,b,user_id,y\n" + "".join(
+            "%g,%s,%s,%d\n" % (random.random(), "x" * (300 if i == 3 else 3), "u%d" % (i % 6) * (200 if i == 5 else 1), i % 2)
+            for i in range(60)))
+        printed = self.guessed("d.csv")
+        for column in ("b", "user_id"):
+            self.assertIn(f"ignored '{column}': it has text of more than 255 bytes", printed)
+        self.trained("d")
+        self.assertIn("which is no class", self.run_program("init", "d.csv", "--label", "b", "--force", status=1).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

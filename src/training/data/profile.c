@@ -55,7 +55,7 @@ static bool add_value(td__column_profile *column, const char *text, size_t *kept
 static bool add_cell(td__column_profile *column, const td__csv_cell *cell, size_t *kept) {
     char text[TD__NAME_LENGTH_MAXIMUM + 1];
     float value;
-    (void)td__csv_name(cell, text, sizeof text);
+    column->cut = !td__csv_name(cell, text, sizeof text) || column->cut;
     if (td__csv_is_missing(text)) {
         column->missing++;
         return true;

@@ -82,7 +82,7 @@ static int64_t count_classes(const td__profile *profile, const td__column_profil
 
 static bool can_be_label(const td__profile *profile, const td__column_profile *column) {
     bool mixed = is_text(profile, column) && column->numbers;
-    return !is_constant(column) && !is_id(profile, column) && !mixed &&
+    return !is_constant(column) && !is_id(profile, column) && !mixed && !column->cut &&
            (!is_text(profile, column) || count_classes(profile, column));
 }
 
@@ -150,6 +150,11 @@ static td_status use_label(td__guess *guess, int64_t column, const char *why, td
     td__profile *profile = &guess->profile;
     const td__column_profile *label = &profile->columns[column];
     const char *path = guess->options->data;
+    if (label->cut) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' has text of more than 255 bytes, which is no class",
+                            path, label->name);
+    }
     if (has_commas(profile, label)) {
         return td_error_set(error, TD_INVALID,
                             "%s: column '%s' has numbers with commas, such as '%s'; write them "
@@ -215,7 +220,7 @@ static bool is_group(const td__profile *profile, const td__column_profile *colum
                                         "author",  "session",  "household",   "group"};
     int64_t different = (int64_t)column->values.count, rows = filled(profile, column);
     bool repeats = !column->many && different >= 5 && different * 2 <= rows;
-    bool whole = column->whole == rows || is_text(profile, column);
+    bool whole = column->whole == rows || (is_text(profile, column) && !column->cut);
     return repeats && whole && !column->missing && profile->has_header &&
            !is_dates(profile, column) &&
            (has_id_name(column->name) || IS_WORD_OF(column->name, words));
@@ -256,6 +261,9 @@ static const char *why_ignored(const td__profile *profile, const td__column_prof
     if (column->numbers * 2 > filled(profile, column) && column->values.count > CATEGORY_MIXED) {
         *example = column->text;
         return "has numbers, and cells that are not finite float32 numbers";
+    }
+    if (column->cut) {
+        return "has text of more than 255 bytes, which is no category";
     }
     if (is_free_text(profile, column) || column->values.count > CATEGORY_TEXTS) {
         return "is text with too many different values to be categories";
