@@ -46,19 +46,26 @@ GENERAL = {
 }
 
 
-def script(mistakes):
-    def add(function):
-        found = {}
-        for text in mistakes.split():
-            name, _, causes = text.partition("=")
-            is_mild = name.endswith("?") or f"{name}?" in GENERAL
-            name = name.rstrip("?")
-            causes, _, layer = (causes or GENERAL.get(name) or GENERAL[f"{name}?"]).partition("@")
-            found[name] = causes.split(","), layer, is_mild
-        SCRIPTS[function.__name__] = function, found
-        return function
+def adds_to(scripts, general):
+    """The decorator @script("MISTAKE=CAUSES@LAYER …"), which puts a function with its mistakes into `scripts`."""
+    def script(mistakes):
+        def add(function):
+            found = {}
+            for text in mistakes.split():
+                name, _, causes = text.partition("=")
+                is_mild = name.endswith("?") or f"{name}?" in general
+                name = name.rstrip("?")
+                causes, _, layer = (causes or general.get(name) or general[f"{name}?"]).partition("@")
+                found[name] = causes.split(","), layer, is_mild
+            scripts[function.__name__] = function, found
+            return function
 
-    return add
+        return add
+
+    return script
+
+
+script = adds_to(SCRIPTS, GENERAL)
 
 
 def is_held_out(name):
