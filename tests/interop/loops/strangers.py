@@ -139,8 +139,8 @@ def train(name, mistake, seed, folder):
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             SCRIPTS[name][0](training)
-        except RuntimeError as error:  # a binary cross-entropy refuses NaN: the program ends there
-            if "between 0 and 1" not in str(error):
+        except (RuntimeError, ValueError) as error:  # a binary cross-entropy and a normal distribution refuse NaN: the program ends there
+            if not any(text in str(error) for text in ("between 0 and 1", "std >= 0.0", "invalid values")):
                 raise
     return training
 
