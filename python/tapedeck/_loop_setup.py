@@ -11,7 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from . import _loop_head, _loop_origin, _loop_target
-from ._fingerprint import local, sample
+from ._fingerprint import local, middle_of, sample
 from ._loop_batches import first_tensor, largest_input
 from ._loop_parameters import FIRST_UPDATES, is_new
 
@@ -98,6 +98,10 @@ class Setup:
         if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
             self.batch = None
             return
+        if loop.updates == 0 and (count := _loop_head.chosen_among(losses)) is not None:
+            loop.facts["chosen_among"] = count
+        if loop.is_close and "of_choices" not in loop.facts and _loop_target.is_of_choices(losses):
+            loop.facts["of_choices"] = True
         batch, self.batch = self.last_batch(), None
         if batch is None or passes != 1:
             return
@@ -111,6 +115,7 @@ class Setup:
             if loop.updates < 2:
                 self.see_head(losses)
                 self.see_matrices(losses)
+                self.loop.parameters.has_flat_function |= _loop_head.has_flat_function(losses)
             self.see_data(batch, _loop_target.find(losses))
 
     def names(self) -> dict[int, str]:
@@ -398,6 +403,7 @@ def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
     some = sample(values).double()
     squares = float((some * some).mean())
     count = fact.get("batches", 0)
+    fact["middle"] = (fact.get("middle", 0.0) * count + middle_of(some)) / (count + 1)
     fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
     fact["mean"] = (fact.get("mean", 0.0) * count + float(some.mean())) / (count + 1)
     fact["batches"] = count + 1

@@ -3,15 +3,17 @@ simple functions as `l1_loss` is, compares the output of the last layer with. Re
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kept, kind_of
+from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _roots, _shape, _skip, _weight, kept, kind_of
 
 _NODES = 64
+_CHOICES = 256  # of a batch
 _RESHAPED = {"ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "SqueezeBackward", "UnsqueezeBackward", "CloneBackward", "AliasBackward"}
 _READ = {"MeanBackward", "SumBackward", "NegBackward", "DivBackward", "AddBackward", "SubBackward", "RsubBackward"} | _VIEWS
 _LEVELS = 1 << 16  # of a target that is computed from a difference: its last bits are those of the difference
@@ -56,7 +58,7 @@ def _gathered(losses: Any) -> torch.Tensor | None:
             return indices[1] if is_each else None
         if kind == "MulBackward":  # by an advantage, what is read was drawn; by a mask, it is a target
             factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
-            if not factors or any(f is None or (f.numel() > 1 and not bool(((f == 0) | (f == 1)).all())) for f in factors):
+            if not factors or any(f is None or (f.numel() > 1 and not _is_padding(f)) for f in factors):
                 continue
         elif kind not in _READ:
             continue
@@ -64,6 +66,60 @@ def _gathered(losses: Any) -> torch.Tensor | None:
         known.update(following)
         nodes.extend(following)
     return None
+
+
+def is_of_choices(losses: Any) -> bool:
+    """Whether what was chosen is multiplied by how good it was, as policies learn: by numbers of both signs, or by others where the same
+    choice is read. Such a loss need not fall."""
+    nodes = deque(_roots(losses))
+    known = set(nodes)
+    for _ in range(_NODES):
+        if not nodes:
+            break
+        node = nodes.popleft()
+        kind = kind_of(node)
+        graphs = [each for each in _inputs(node) if each is not None]
+        if kind == "MulBackward" and len(graphs) == 1:
+            weights = kept(node, "self" if _inputs(node)[0] is None else "other")
+            if weights is not None and weights.numel() > 1 and not _is_padding(weights) and _weighs_choices(weights, graphs[0]):
+                return True
+        if kind in _ELEMENTWISE | _VIEWS:
+            following = [each for each in graphs if each not in known]
+            known.update(following)
+            nodes.extend(following)
+    return False
+
+
+def _weighs_choices(weights: torch.Tensor, node: Any) -> bool:
+    if float(weights.min()) < 0 < float(weights.max()) and kind_of(_skip(node)) not in _LINEAR:
+        return weights.numel() == math.prod(_shape(node))
+    index = _index_below(node)
+    if index is None or index.numel() != weights.numel():
+        return False
+    by_choice: dict[int, float] = {}
+    return any(by_choice.setdefault(int(choice), weight) != weight for choice, weight in
+               zip(index.flatten()[:_CHOICES].tolist(), weights.flatten()[:_CHOICES].tolist()))
+
+
+def _index_below(node: Any) -> torch.Tensor | None:
+    for _ in range(_NODES):
+        kind = kind_of(node) if node is not None else ""
+        if kind == "GatherBackward":
+            return node._saved_index
+        if kind == "IndexBackward":
+            return next((each for each in reversed(node._saved_indices) if isinstance(each, torch.Tensor) and not each.is_floating_point()), None)
+        if kind not in _ELEMENTWISE | _VIEWS:
+            return None
+        node = next((each for each in _inputs(node) if each is not None), None)
+    return None
+
+
+def _is_padding(mask: torch.Tensor) -> bool:
+    """Whether a factor is a mask of sequences: of each the first places count, or the last. Other zeros and ones may be rewards of what was drawn."""
+    if mask.dim() < 2 or not bool(((mask == 0) | (mask == 1)).all()):
+        return False
+    mask = mask.squeeze(-1) if mask.dim() == 3 else mask
+    return any(bool((steps >= 0).all() or (steps <= 0).all()) for steps in (mask.diff(dim=0), mask.diff(dim=1)))
 
 
 def _output(node: Any, place: int = 0) -> torch.Tensor | None:
