@@ -139,8 +139,10 @@ class Setup:
 
     def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
         loop = self.loop
-        if loop.is_close and (values := largest_input(self.arguments)) is not None:
-            _widen(loop.facts.setdefault("input", {"shape": list(values.shape[1:])}), values)
+        if (loop.is_close or loop.updates % RATIO_PERIOD == 0) and (values := largest_input(self.arguments)) is not None:
+            if not loop.is_close:  # inputs may grow, as of a curriculum
+                loop.facts.pop("input_later", None)
+            _widen(loop.facts.setdefault("input" if loop.is_close else "input_later", {"shape": list(values.shape[1:])}), values)
         if target is None or not target.is_cpu or target.dim() == 0:
             return
         target = target.detach()

@@ -262,11 +262,16 @@ bool td__loop_chooses_by_chance(const td__case *c) {
 }
 
 bool td__loop_starts_trained(const td__case *c) {
-    double guess = log(td__loop_number(c, "head", "columns"));
-    double chance =
-        td__loop_number(c, "classes", "chance"); /* the shares' entropy is more than -log(chance) */
-    double shares = chance > 0 ? -log(chance) : guess;
-    double first = td__series_first(td__loss_of(c->history));
+    const td__series *loss = td__loss_of(c->history);
+    const char *kind = td__loop_text(c, "head", "loss");
+    double first = fmax(td__series_first(loss), td__series_mean(loss, 0, 0.05));
+    double size = td__loop_number(c, "target", "size"), mean = td__loop_number(c, "target", "mean");
+    if (!strcmp(kind, "mse_loss")) {
+        return first < TRAINED * (size * size - mean * mean);
+    }
+    double guess = log(strstr(kind, "binary") != NULL ? 2 : td__loop_number(c, "head", "columns"));
+    double chance = td__loop_number(c, "classes", "chance");
+    double shares = chance > 0 ? -log(chance) : guess; /* their entropy is no less */
     return guess > 0 && first < BELOW * guess && first < BELOW * shares;
 }
 

@@ -4,7 +4,7 @@
  * (sign, round, argmax, a comparison). Units that are off have the same effect, and a rule of their own. */
 static void find_zero_gradients(td__case *c) {
     double count = td__loop_number(c, "zero_gradients", "count");
-    if (count < 1 || td__loop_is(c, "zero_gradients", "constant") ||
+    if (count < 1 || (count > 1 && td__loop_is(c, "zero_gradients", "constant")) ||
         td__has_any(c, TD__DEAD_RELU | TD__SATURATED_UNITS)) {
         return;
     }

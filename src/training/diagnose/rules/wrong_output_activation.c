@@ -105,6 +105,8 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         td__loop_number(c, "target", "maximum") - td__loop_number(c, "target", "minimum");
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
+    /* Of what is not negative relu is intended, and a loss that stands still is no sign that it is the cause. */
+    bool is_count = td__loop_has(c, "target") && td__loop_number(c, "target", "minimum") >= 0;
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
@@ -123,8 +125,8 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
     } else if (!*loss && !strcmp(activation, "relu") &&
-               td__has_any(c,
-                           TD__ZERO_GRADIENT | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU)) {
+               td__has_any(c, TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT | TD__DEAD_RELU |
+                                  (is_count ? 0 : TD__PLATEAU))) {
         why = "relu after the last layer: an output that it cuts off gets no gradient";
         confidence = TD_LIKELY;
     } else if (values && is_beyond(c, activation, 0.01 * range)) {
