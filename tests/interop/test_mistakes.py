@@ -296,6 +296,12 @@ def labels_of_others_in_a_loss_by_hand(path, wrong):
     return train(path, network(), x, y[torch.randperm(512)] if wrong else y, lambda out, t: -out.log_softmax(1).gather(1, t[:, None]).mean())
 
 
+@row("redundant_softmax", "body.4")
+def softmax_before_a_loss_by_hand(path, wrong):
+    return train(path, Scores(nn.Softmax(1) if wrong else None), *blobs(),
+                 lambda out, t: -out.log_softmax(1)[torch.arange(len(t)), t].mean())
+
+
 @row("learning_rate_too_low")
 def rate_lowered_to_nothing_by_hand(path, wrong):
     x, y = blobs(spread=1.0)
