@@ -326,8 +326,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         start = _take_activation(facts, _take_log_softmax(facts, before))
     elif not found:
         start = _first_layer(roots[0])
-        if start is not None and _is_rectified(roots[0], start):
-            facts["activation"] = "relu"
+        if start is not None and (activation := _activation_after(start, roots[0])) is not None:
+            facts["activation"] = activation
     facts["swapped"] = _swapped(roots[0])
     if len(found) < 2:
         facts["compared"] = _compared(found[0] if found else roots[0])
@@ -348,20 +348,20 @@ def _take_log_softmax(facts: dict[str, Any], node: Any) -> Any:
     return _skip(node.next_functions[0][0])
 
 
-def _is_rectified(root: Any, layer: Any) -> bool:
-    """Whether relu comes right after a layer, on the way from the loss to it."""
+def _activation_after(layer: Any, root: Any) -> str | None:
+    """The activation that comes right after a layer, on the way from a loss written by hand to it."""
     nodes, known = deque([root]), {root}
     for _ in range(_GRAPH_NODES):
         if not nodes:
-            return False
+            return None
         node = nodes.popleft()
         following = [each for each in _inputs(node) if each is not None and each not in known]
-        if kind_of(node) == "ReluBackward" and following and _skip(following[0]) is layer:
-            return True
+        if kind_of(node) in _ACTIVATIONS and following and _skip(following[0]) is layer:
+            return _ACTIVATIONS[kind_of(node)]
         if kind_of(node) in _ELEMENTWISE | _VIEWS:
             known.update(following)
             nodes.extend(following)
-    return False
+    return None
 
 
 def _take_activation(facts: dict[str, Any], start: Any) -> Any:

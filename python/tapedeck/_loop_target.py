@@ -57,6 +57,8 @@ def _output(node: Any, place: int = 0) -> torch.Tensor | None:
         first, weight, bias = kept(node, "mat1"), _weight(node), _inputs(node)[0]
         is_plain = first is not None and weight is not None and hasattr(bias, "variable") and weight.shape[1] == first.shape[1]
         return torch.addmm(bias.variable.detach().to(first.dtype), first, weight.detach().t().to(first.dtype)) if is_plain else None
+    if kind in ("SigmoidBackward", "TanhBackward", "ReluBackward", "SoftplusBackward"):
+        return kept(node, "result")
     if kind not in {"SelectBackward", "SplitBackward"} | _RESHAPED:
         return None
     whole = _output(*node.next_functions[0])

@@ -224,8 +224,8 @@ const char *td__loop_reshaped(td__case *c) {
 
 double td__loop_fall(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
-    if (td__loop_number(c, "loss", "points") >=
-        ENOUGH_POINTS) { /* of steps that were not recorded */
+    if (loss->count < ENOUGH_POINTS && td__loop_number(c, "loss", "points") >=
+                                           ENOUGH_POINTS) { /* of steps that were not recorded */
         double early =
             fmin(td__loop_number(c, "loss", "early"), td__loop_number(c, "loss", "first"));
         return early > 0 ? 1 - td__loop_number(c, "loss", "last") / early : NAN;

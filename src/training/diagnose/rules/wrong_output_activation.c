@@ -101,6 +101,7 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
     td_confidence confidence = TD_SURE;
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
+    values |= !*loss && td__loop_has(c, "target"); /* a loss of differences, written by hand */
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
@@ -127,6 +128,7 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
+        confidence = *loss ? TD_SURE : TD_LIKELY;
     }
     if (why) {
         td__suspicion *s = td__loop_error(
