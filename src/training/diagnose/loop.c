@@ -272,9 +272,10 @@ bool td__loop_has_episodes(const td__case *c) {
 
 /* Whether several optimizers step after each backward pass, as parts of one. */
 static bool steps_together(const td__case *c) {
-    double count = td__loop_number(c, "optimizers", "ours");
-    return count * td__loop_number(c, "optimizers", "joint") >=
-           TOGETHER * (count - 1) * td__loop_number(c, "optimizers", "updates");
+    double count = td__loop_number(c, "optimizers", "ours"),
+           updates = td__loop_number(c, "optimizers", "updates");
+    return updates > 0 &&
+           count * td__loop_number(c, "optimizers", "joint") >= TOGETHER * (count - 1) * updates;
 }
 
 bool td__loop_is_adversarial(const td__case *c) {
