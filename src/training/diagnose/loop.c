@@ -22,6 +22,7 @@ typedef struct reading {
     json_t *loop;
     bool broken;
     char stopped[512];
+    char failure[512];
     int64_t ranks; /* of the training; 0: there is one process */
     bool other;    /* it is no replica, or not the first: that one's run compares */
 } reading;
@@ -33,6 +34,8 @@ static void read_note(void *user, const char *key, const char *value) {
         r->broken = !json_is_object(r->loop);
     } else if (strcmp(key, "loop_stopped") == 0) {
         (void)snprintf(r->stopped, sizeof r->stopped, "%s", value);
+    } else if (strcmp(key, "failure") == 0) {
+        (void)snprintf(r->failure, sizeof r->failure, "%s", value);
     } else if (strcmp(key, "world_size") == 0) {
         r->ranks = strtoll(value, NULL, 10);
     } else if (strcmp(key, "rank") == 0) {
@@ -126,6 +129,7 @@ void td__loop_read(td__case *c) {
         td__note(c->diagnosis, td__keep(c, r.stopped));
     }
     c->loop = r.loop;
+    c->failure = td__keep(c, r.failure);
     c->ranks = r.other || r.ranks < 0 ? 0 : r.ranks < MOST_RANKS ? r.ranks : MOST_RANKS;
 }
 
@@ -141,6 +145,10 @@ static const json_t *value_of(const td__case *c, const char *fact, const char *m
 
 bool td__loop_has_member(const td__case *c, const char *fact, const char *member) {
     return value_of(c, fact, member) != NULL;
+}
+
+bool td__loop_failed(const td__case *c, const char *text) {
+    return c->failure && *c->failure && strstr(c->failure, text);
 }
 
 double td__loop_number(const td__case *c, const char *fact, const char *member) {
