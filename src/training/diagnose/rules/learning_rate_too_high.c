@@ -7,7 +7,7 @@
 #define USUAL 0.001
 #define USUAL_OF_SGD 0.01
 
-#define PEAK 50.0      /* times the first loss */
+#define PEAK 10.0      /* times the first loss */
 #define LITTLE 0.1     /* that the loss fell by */
 #define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
 #define PACE 3.0       /* of the size that weights begin with, in half of the updates */
