@@ -17,6 +17,7 @@ CLASSES = 64  # whose predictions are counted
 _BAGS = 256  # columns of counts of words
 _CELLS = 1 << 20  # of a table of tokens and labels
 _TOKEN_ORDERS = 19
+_CHANNELS = 8  # of inputs with a target for each place
 _COLUMN_ORDERS = 19
 _ORDERS = 99  # that values are put into: a result that all of them stay below comes by chance in one of a hundred
 _NEAREST = (3, 12)  # neighbours whose mean tells a value
@@ -74,6 +75,21 @@ def _told_by_key(key: numpy.ndarray, label: numpy.ndarray) -> float:
     own = table[key, label]
     others = numpy.where(own == best[key, 1], best[key, 0], best[key, 1])
     return float((own - 1 > others).mean())
+
+
+def place_dependence(inputs: numpy.ndarray, targets: numpy.ndarray) -> dict[str, float]:
+    """Of examples with a target for each place, as masks have: how far the numbers of a channel and the targets go up and down together, and at best
+    with targets that are those of other examples. `inputs`: (examples, channels, places)."""
+    def standard(values: numpy.ndarray) -> numpy.ndarray:
+        values = values - values.mean(-1, keepdims=True)
+        lengths = numpy.sqrt((values * values).sum(-1, keepdims=True))
+        return values / numpy.where(lengths > 0, lengths, 1)
+
+    orders = numpy.random.default_rng(0)
+    x, y = standard(inputs[:, :_CHANNELS].astype(numpy.float64)), standard(targets.astype(numpy.float64))
+    found = [float(numpy.abs(numpy.einsum("ncp,np->c", x, y[order])).max()) / len(y)
+             for order in [numpy.arange(len(y))] + [orders.permutation(len(y)) for _ in range(_ORDERS)]]
+    return {"examples": len(y), "explained": found[0], "chance": max(found[1:])}
 
 
 def classes_of(labels: Any) -> numpy.ndarray | None:

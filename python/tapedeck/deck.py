@@ -627,7 +627,14 @@ class Deck:
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: Any) -> None:
-        self.finish(_state_of(value), _level=3)
+        self._end(value, _level=3)
+
+    def _end(self, error: BaseException | None, *, _level: int = 2) -> None:
+        """The run has the text of the error that ended the program."""
+        state = _state_of(error)
+        if state == "failed" and not self._finished and os.getpid() == self._pid:
+            self._native.note("failure", f"{type(error).__name__}: {error}"[:500])
+        self.finish(state, _level=_level)
 
     def __repr__(self) -> str:
         state = "finished" if self._finished else f"step {self.steps}"
@@ -676,6 +683,6 @@ def _finish_all() -> None:
     error = _ended_by()
     for deck in list(_open):
         try:
-            deck.finish(_state_of(None if error is deck._before else error))
+            deck._end(None if error is deck._before else error)
         except Exception as failure:
             print(f"tapedeck: {deck.folder}: {failure}", file=sys.stderr)

@@ -296,6 +296,34 @@ def labels_of_others_in_a_loss_by_hand(path, wrong):
     return train(path, network(), x, y[torch.randperm(512)] if wrong else y, lambda out, t: -out.log_softmax(1).gather(1, t[:, None]).mean())
 
 
+@row("bad_labels")
+def masks_of_other_pictures(path, wrong):
+    z = F.interpolate(torch.randn(256, 1, 3, 3), (8, 8), mode="bilinear")
+    mask = (z > 0.3).float()
+    model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1))
+    return train(path, model, z + 0.2 * torch.randn_like(z), mask[torch.randperm(256)] if wrong else mask, F.binary_cross_entropy_with_logits)
+
+
+@row("learning_rate_too_high")
+def rate_with_which_weights_are_replaced(path, wrong):
+    """The loss falls all the same."""
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.Adam(model.parameters(), lr=1.5 if wrong else 3e-3))
+
+
+@row("wrong_output_activation", "2")
+def sigmoid_before_a_loss_by_hand(path, wrong):
+    x, y = values()
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1), nn.Sigmoid() if wrong else nn.Identity())
+    return train(path, model, x, y, lambda out, t: (out[:, 0] - t).abs().mean())
+
+
+@row("redundant_softmax", "body.4")
+def softmax_before_a_loss_by_hand(path, wrong):
+    return train(path, Scores(nn.Softmax(1) if wrong else None), *blobs(),
+                 lambda out, t: -out.log_softmax(1)[torch.arange(len(t)), t].mean())
+
+
 @row("learning_rate_too_low")
 def rate_lowered_to_nothing_by_hand(path, wrong):
     x, y = blobs(spread=1.0)
@@ -705,7 +733,8 @@ def rewards_of_0_and_1(path):
         return -(scores.gather(1, action)[:, 0] * reward).mean()
 
     x, y = blobs(256)
-    return train(path, network(outputs=8), x, y, loss_of, epochs=15)
+    model = network(outputs=8)
+    return train(path, model, x, y, loss_of, torch.optim.Adam(model.parameters(), lr=1e-3), epochs=16)
 
 
 class Reversed(torch.autograd.Function):
@@ -848,22 +877,6 @@ def depth_with_noise(path):
     x = torch.randn(512, 6)
     y = (2 * x[:, 0] + x[:, 1]).clamp(min=0) + 0.1 * torch.randn(512)
     return train(path, Scores(torch.relu, width=6, outputs=1), x, y, lambda out, t: F.mse_loss(out[:, 0], t))
-
-
-class OfLogarithms(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = network(6)
-
-    def forward(self, x):
-        return self.body(x.log())
-
-
-@healthy
-def inputs_with_heavy_tails(path):
-    x = (2 * torch.randn(1000, 6)).exp()
-    y = (x[:, 0] > 1).long() + 2 * (x[:, 1] > 1).long()
-    return train(path, OfLogarithms(), x[:600], y[:600], F.cross_entropy, epochs=3, batch=8, check=(x[600:], y[600:]))
 
 
 @healthy

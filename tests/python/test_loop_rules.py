@@ -262,7 +262,13 @@ class LoopRules(unittest.TestCase):
         self.assertEqual((found[0], status), (("inf_loss", "sure", 2), 1))
         flat = [0.7 + 0.001 * (i % 3) for i in range(60)]
         self.assertEqual(self.record_losses("flat", flat), ([("plateau", "likely", 1)], 1))
-        adversary = {key: value for key, value in PLAIN.items() if key != "labels"}
+        unlabelled = {key: value for key, value in PLAIN.items() if key != "labels"}
+        self.assertEqual(self.record_losses("steady", flat, unlabelled), ([("plateau", "maybe", 1)], 0))
+        self.assertEqual(self.record_losses("pairs", flat, unlabelled | {"chosen_among": 2}), ([("plateau", "likely", 1)], 1))
+        rewards = [0.7 + 0.3 * (i % 3 - 1) for i in range(60)]
+        found, status = self.record_losses("rewards", rewards, unlabelled)
+        self.assertEqual((("plateau", "maybe") in [f[:2] for f in found], status), (True, 0))
+        adversary = unlabelled | {"optimizers": {"ours": 1, "others": 1}}
         self.assertEqual(self.record_losses("adversary", flat, adversary), ([("plateau", "maybe", 1)], 0))
         self.assertEqual(self.record_losses("falls", [1 / (i + 1) for i in range(60)])[1], 0)
 
@@ -278,6 +284,19 @@ class LoopRules(unittest.TestCase):
                 pass
             found, status = self.diagnose(deck.folder)
             self.assertEqual(([f["cause"] for f in found["findings"]], status), (["early_end"], 1) if error else ([], 0))
+
+    def test_errors_of_torch_name_a_cause(self):
+        for error, cause in ((RuntimeError("all elements of input should be between 0 and 1"), "missing_output_activation"),
+                             (IndexError("Target 3 is out of bounds."), "labels_out_of_range"),
+                             (RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn"), "detached_loss"),
+                             (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x5 and 4x3)"), "early_end")):
+            with self.subTest(cause):
+                with self.assertRaises(type(error)), tapedeck.Deck(os.path.join(self.folder.name, cause)) as deck:
+                    deck.note("loop", json.dumps({"trainable": 2}))
+                    raise error
+                found, status = self.diagnose(deck.folder)
+                self.assertEqual(([(f["cause"], f["confidence"]) for f in found["findings"]], status), ([(cause, "sure")], 1))
+                self.assertIn(str(error), found["findings"][0]["evidence"][0]["text"])
 
     def test_labels_that_change_are_no_fault_where_they_are_learnt(self):
         pairs = PLAIN | {"labels": {"again": 64, "changed": 40, "since": 12}}

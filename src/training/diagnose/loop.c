@@ -24,6 +24,7 @@ typedef struct reading {
     json_t *loop;
     bool broken;
     char stopped[512];
+    char failure[512];
     int64_t ranks; /* of the training; 0: there is one process */
     bool other;    /* it is no replica, or not the first: that one's run compares */
 } reading;
@@ -35,6 +36,8 @@ static void read_note(void *user, const char *key, const char *value) {
         r->broken = !json_is_object(r->loop);
     } else if (strcmp(key, "loop_stopped") == 0) {
         (void)snprintf(r->stopped, sizeof r->stopped, "%s", value);
+    } else if (strcmp(key, "failure") == 0) {
+        (void)snprintf(r->failure, sizeof r->failure, "%s", value);
     } else if (strcmp(key, "world_size") == 0) {
         r->ranks = strtoll(value, NULL, 10);
     } else if (strcmp(key, "rank") == 0) {
@@ -128,6 +131,7 @@ void td__loop_read(td__case *c) {
         td__note(c->diagnosis, td__keep(c, r.stopped));
     }
     c->loop = r.loop;
+    c->failure = td__keep(c, r.failure);
     c->ranks = r.other || r.ranks < 0 ? 0 : r.ranks < MOST_RANKS ? r.ranks : MOST_RANKS;
 }
 
@@ -143,6 +147,10 @@ static const json_t *value_of(const td__case *c, const char *fact, const char *m
 
 bool td__loop_has_member(const td__case *c, const char *fact, const char *member) {
     return value_of(c, fact, member) != NULL;
+}
+
+bool td__loop_failed(const td__case *c, const char *text) {
+    return c->failure && *c->failure && strstr(c->failure, text);
 }
 
 double td__loop_number(const td__case *c, const char *fact, const char *member) {
@@ -226,8 +234,8 @@ const char *td__loop_reshaped(td__case *c) {
 
 double td__loop_fall(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
-    if (td__loop_number(c, "loss", "points") >=
-        ENOUGH_POINTS) { /* of steps that were not recorded */
+    if (loss->count < ENOUGH_POINTS && td__loop_number(c, "loss", "points") >=
+                                           ENOUGH_POINTS) { /* of steps that were not recorded */
         double early =
             fmin(td__loop_number(c, "loss", "early"), td__loop_number(c, "loss", "first"));
         return early > 0 ? 1 - td__loop_number(c, "loss", "last") / early : NAN;
@@ -294,9 +302,10 @@ bool td__loop_has_episodes(const td__case *c) {
 
 /* Whether several optimizers step after each backward pass, as parts of one. */
 static bool steps_together(const td__case *c) {
-    double count = td__loop_number(c, "optimizers", "ours");
-    return count * td__loop_number(c, "optimizers", "joint") >=
-           TOGETHER * (count - 1) * td__loop_number(c, "optimizers", "updates");
+    double count = td__loop_number(c, "optimizers", "ours"),
+           updates = td__loop_number(c, "optimizers", "updates");
+    return updates > 0 &&
+           count * td__loop_number(c, "optimizers", "joint") >= TOGETHER * (count - 1) * updates;
 }
 
 bool td__loop_is_adversarial(const td__case *c) {

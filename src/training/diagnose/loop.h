@@ -13,6 +13,8 @@ void td__loop_release(td__case *c);
 int64_t td__loop_updates(const td__case *c);
 /* Whether the fact was seen at all. */
 bool td__loop_has(const td__case *c, const char *fact);
+/* Whether the program ended with an error that has this text; "": with any. */
+bool td__loop_failed(const td__case *c, const char *text);
 bool td__loop_has_member(const td__case *c, const char *fact, const char *member);
 /* A number of a fact: ("clipping", "limit"). member NULL: the fact is a number itself. 0: none. */
 double td__loop_number(const td__case *c, const char *fact, const char *member);

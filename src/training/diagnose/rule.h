@@ -78,6 +78,7 @@ enum td__need {
     TD__NEEDS_ROWS = 1 << 13,      /* loss.rows, example by example */
     TD__NEEDS_RANKS = 1 << 14,     /* LAYER.output.effective_rank */
     TD__NEEDS_MOMENTS = 1 << 15,   /* statistics of PARAMETER.moment2 */
+    TD__NEEDS_FAILURE = 1 << 16,   /* the error that ended the program: no run needs to have one */
     TD__NEEDS_ON_REQUEST = TD__NEEDS_ENTROPY | TD__NEEDS_LOGITS | TD__NEEDS_PRECISION |
                            TD__NEEDS_ROWS | TD__NEEDS_RANKS | TD__NEEDS_MOMENTS,
 };
@@ -143,6 +144,7 @@ typedef struct td__case {
     td__layers layers;
     td__history *history; /* NULL: it has not run */
     struct json_t *loop;  /* what the program that trained did; NULL: not known */
+    const char *failure;  /* the error that ended the program; "" */
     int64_t ranks;        /* replicas of which this is the first; 0: none */
     bool repeated;        /* baseline is there, and the layers' end */
     bool whole;           /* … and it is the whole run, not only its beginning */

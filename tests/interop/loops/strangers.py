@@ -30,6 +30,9 @@ import tapedeck
 
 SCRIPTS = {}  # name: (function, {mistake: (causes, layer, is mild)})
 MODULES = ("strangers_vision", "strangers_language", "strangers_policies", "strangers_tables")
+# Written later, by people who knew the vocabulary of causes and not the rules.
+NEWCOMERS = ("newcomers_inspection", "newcomers_pictures", "newcomers_generative", "newcomers_control", "newcomers_sequences",
+             "newcomers_language", "newcomers_tables", "newcomers_tasks")
 GENERAL = {
     "no_zero_grad": "gradients_added_up",
     "cleared": "gradients_cleared",

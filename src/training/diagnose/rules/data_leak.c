@@ -4,7 +4,7 @@
 #define SHARE_OF_WHOLE 0.25 /* … of whole numbers: short texts come again by chance */
 #define WITHIN 0.02 /* of the examples that are there twice anyway, as of few possible ones */
 
-#define TOLD 0.99
+#define ALMOST_ALL 0.99
 #define WORSE 3.0   /* times the training loss */
 #define UNKNOWN 0.5 /* of the first loss */
 #define COPIED 0.9  /* that the loss fell by */
@@ -17,29 +17,30 @@ enum {
 
 /* A column that knows the label of every training example, and a validation part that does not have it. */
 static void find_leaking_column(td__case *c) {
-    double told = td__loop_number(c, "neighbours", "column");
+    double share = td__loop_number(c, "neighbours", "column");
     const td__series *loss = td__loss_of(c->history),
                      *validation = td__validation_loss_of(c->history);
     /* Who does not know the column knows little: a loss that is small all the same is that of a column that tells as much there. */
     bool is_worse = validation->count > 1 &&
                     td__series_last(validation) > WORSE * td__series_mean(loss, 0.9, 1) &&
                     td__series_last(validation) > UNKNOWN * td__series_first(loss);
-    if (told < TOLD || td__loop_number(c, "neighbours", "examples") < MANY || !is_worse) {
+    if (share < ALMOST_ALL || td__loop_number(c, "neighbours", "examples") < MANY || !is_worse) {
         return;
     }
     td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
                                       "leave out inputs that are known only when the label is");
-    td__because(s, NULL, 1, told,
+    td__because(s, NULL, 1, share,
                 td__say(c,
                         "one column of the inputs alone puts %.1f %% of pairs of both classes in "
                         "order, and the loss of validation is %.2g times that of training",
-                        100 * told, td__series_last(validation) / td__series_mean(loss, 0.9, 1)));
+                        100 * share, td__series_last(validation) / td__series_mean(loss, 0.9, 1)));
 }
 
 /* A language model whose targets were not shifted learns to copy. An autoencoder is to do that. */
 static void find_copied_tokens(td__case *c) {
     double copied = td__loop_number(c, "token_dependence", "copied");
-    if (copied < TOLD || !(td__loop_fall(c) > COPIED) || td__loop_is(c, "head", "is_squeezed")) {
+    if (copied < ALMOST_ALL || !(td__loop_fall(c) > COPIED) ||
+        td__loop_is(c, "head", "is_squeezed")) {
         return;
     }
     td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,

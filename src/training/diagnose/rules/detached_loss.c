@@ -2,7 +2,18 @@
 
 enum { LOOKED_AT = 16 };
 
+static void find_refused_loss(td__case *c) {
+    if (td__loop_failed(c, "does not require grad and does not have a grad_fn")) {
+        td__suspicion *s =
+            td__loop_error(c, TD_SURE, NULL, 1,
+                           "no .detach(), .item(), no_grad() or torch.tensor(…) between model and "
+                           "loss; parameters that require gradients");
+        td__because(s, NULL, 1, 0, td__say(c, "the program ended with %s", c->failure));
+    }
+}
+
 static void find_detached_loss(td__case *c) {
+    find_refused_loss(c);
     double detached = td__loop_number(c, "detached", "count");
     double updates = (double)td__loop_updates(c);
     updates = updates < LOOKED_AT ? updates : LOOKED_AT;

@@ -5,11 +5,12 @@
 /* The program failed or was killed: what it had planned does not matter. */
 static void look_at_failure(td__case *c) {
     bool failed = c->history->state == TD_RUN_FAILED;
-    td__found(c, NULL, c->history->last_step, NULL, (double)c->history->last_step,
-              failed ? td__say(c, "the program ended with an error after step %lld",
-                               (long long)c->history->last_step)
-                     : td__say(c, "the program ended after step %lld without closing the run",
-                               (long long)c->history->last_step));
+    long long last = (long long)c->history->last_step;
+    const char *error = c->failure && *c->failure ? td__say(c, ": %s", c->failure) : "";
+    td__found(c, NULL, last, NULL, (double)last,
+              failed
+                  ? td__say(c, "the program ended with an error after step %lld%s", last, error)
+                  : td__say(c, "the program ended after step %lld without closing the run", last));
 }
 
 static void find_early_end(td__case *c) {

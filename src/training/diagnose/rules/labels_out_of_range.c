@@ -17,7 +17,17 @@ static void find_blanks(td__case *c) {
     }
 }
 
+/* A class that the outputs do not have: "Target 7 is out of bounds". */
+static void find_refused_labels(td__case *c) {
+    if (td__loop_failed(c, "Target") && td__loop_failed(c, "out of bounds")) {
+        td__suspicion *s = td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
+                                          "classes that begin at 0, or as many outputs as classes");
+        td__because(s, NULL, 1, 0, td__say(c, "the program ended with %s", c->failure));
+    }
+}
+
 static void find_labels_out_of_range_in_loop(td__case *c) {
+    find_refused_labels(c);
     find_blanks(c);
     double low = td__loop_number(c, "target", "minimum");
     double high = td__loop_number(c, "target", "maximum");
@@ -72,6 +82,6 @@ const td__rule td__rule_labels_out_of_range = {
                 TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
     .one_output = true,
     .each_head = true,
-    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD | TD__NEEDS_FAILURE,
     .find = find_labels_out_of_range,
 };

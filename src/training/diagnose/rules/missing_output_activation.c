@@ -22,8 +22,21 @@ static bool takes_logarithms(const char *loss) {
     return !strcmp(loss, "nll_loss") || !strcmp(loss, "ctc_loss") || !strcmp(loss, "kl_div");
 }
 
+/* binary_cross_entropy checks what it gets. Of NaN, other rules know more. */
+static bool find_refused_outputs(td__case *c) {
+    if (!td__loop_failed(c, "should be between 0 and 1") || td__loop_has(c, "nonfinite") ||
+        td__loop_updates(c) > 0) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_SURE, td__loop_head_layer(c), 1,
+                       "binary_cross_entropy_with_logits, or sigmoid after the last layer");
+    td__because(s, NULL, 1, 0, td__say(c, "the program ended with %s", c->failure));
+    return true;
+}
+
 static void find_missing_output_activation_in_loop(td__case *c) {
-    if (find_raw_outputs(c)) {
+    if (find_refused_outputs(c) || find_raw_outputs(c)) {
         return;
     }
     const char *activation = td__loop_text(c, "head", "activation");
@@ -78,6 +91,6 @@ const td__rule td__rule_missing_output_activation = {
                 TD__LOSS_FLOOR,
     .one_output = true,
     .each_head = true,
-    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD | TD__NEEDS_FAILURE,
     .find = find_missing_output_activation,
 };

@@ -105,6 +105,7 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         td__loop_number(c, "target", "maximum") - td__loop_number(c, "target", "minimum");
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
+    values |= !*loss && td__loop_has(c, "target"); /* a loss of differences, written by hand */
     /* Of what is not negative relu is intended, and a loss that stands still is no sign that it is the cause. */
     bool is_count = td__loop_has(c, "target") && td__loop_number(c, "target", "minimum") >= 0;
     bool categories = !strcmp(loss, "categorical_crossentropy");
@@ -131,12 +132,11 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         confidence = TD_LIKELY;
     } else if (values && is_beyond(c, activation, 0.01 * range)) {
         /* Measurements of what cannot be negative are so by noise. */
-        confidence = is_beyond(c, activation, NOISE * td__loop_number(c, "target", "size"))
-                         ? TD_SURE
-                         : TD_MAYBE;
+        bool is_far = is_beyond(c, activation, NOISE * td__loop_number(c, "target", "size"));
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
+        confidence = !is_far ? TD_MAYBE : *loss ? TD_SURE : TD_LIKELY;
     }
     if (why) {
         td__suspicion *s = td__loop_error(
