@@ -27,6 +27,12 @@ def sample(tensor: torch.Tensor) -> torch.Tensor:
     return spread(local(tensor.detach()).reshape(-1), _PARAMETER_ELEMENTS)
 
 
+def middle_of(some: torch.Tensor) -> float:
+    """How large those of some numbers are that are not 0, in the middle: few that are far larger say nothing of the others."""
+    sizes = some[some != 0].abs()
+    return float(sizes.median()) if len(sizes) else 0.0
+
+
 def bytes_of(tensor: torch.Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 

@@ -152,7 +152,7 @@ class Loop:
         self.scaling.look_at_scaler()
         self.schedule.look_at_scheduler()
         if self.schedule.collapsed and len(self.live_optimizers()) == 1:
-            self.facts["rate_collapsed"] = {"updates": self.schedule.collapsed, "most": self.schedule.largest_rate}
+            self.facts["rate_collapsed"] = {"updates": self.schedule.collapsed, "most": self.schedule.largest_followed}
         self.examples.end_validation()
         self.examples.write_neighbours()
         self.setup.finish()

@@ -22,7 +22,7 @@ _normal = torch.nn.modules.batchnorm._BatchNorm
 
 def first_tensor(value: Any) -> torch.Tensor | None:
     if isinstance(value, torch.Tensor):
-        return value
+        return value if value.layout is torch.strided else None  # rows of others cannot be read
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (tuple, list)):
@@ -32,7 +32,7 @@ def first_tensor(value: Any) -> torch.Tensor | None:
 
 def all_tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [value] if value.layout is torch.strided else []
     values = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
     return [found for each in values for found in all_tensors(each)]
 

@@ -93,6 +93,8 @@ class Schedule:
         self.counter = 0  # of the scheduler before its first step
         self.steps = 0  # since
         self.largest_rate = 0.0
+        self.known: Any = None  # the optimizer whose rate is followed
+        self.rate_before, self.largest_followed = 0.0, 0.0  # of it
         self.collapsed = 0  # the update after which the rate was below a hundredth of the largest; 0: it is not
         self.has_been_zero = False  # a rate
 
@@ -132,10 +134,8 @@ class Schedule:
         loop = self.loop
         for i, group in enumerate(groups):
             rate = float(group["lr"])
-            if i == 0 and rate > 0.01 * self.largest_rate:
-                self.largest_rate, self.collapsed = max(rate, self.largest_rate), 0
-            elif i == 0 and self.collapsed == 0:
-                self.collapsed = loop.updates
+            if i == 0:
+                self.follow_rate(rate, known)
             if rate and not self.has_been_zero:
                 continue
             key = f"zero_rate_{i}"
@@ -145,6 +145,18 @@ class Schedule:
                 fact = loop.facts.setdefault(key, {"in_a_row": 0})
                 fact["in_a_row"] = fact["in_a_row"] + 1 if zero else 0
                 fact["of"] = known.updates
+
+    def follow_rate(self, rate: float, known: Any) -> None:
+        if known is not self.known:  # rates of two optimizers say nothing about each other
+            self.known, self.largest_followed, self.collapsed = known, 0.0, 0
+        if rate > 0.01 * self.largest_followed:
+            self.largest_followed, self.collapsed = max(rate, self.largest_followed), 0
+        elif self.collapsed == 0:
+            self.collapsed = self.loop.updates
+            if rate < 0.02 * self.rate_before:  # at once: another phase, as of tuning all layers after the last
+                self.largest_followed, self.collapsed = rate, 0
+        self.rate_before = rate
+        self.largest_rate = max(rate, self.largest_rate)
 
     def look_for_scheduler(self) -> None:
         self.is_scheduled = any("initial_lr" in group for each in self.loop.live_optimizers() for group in each.param_groups)

@@ -132,12 +132,30 @@ def _told_by_columns(rows: numpy.ndarray, labels: numpy.ndarray) -> dict[str, fl
         return {}
     orders = numpy.random.default_rng(0)
     best = []
+    along = []  # the line through the means of both classes, each example left out
     for some in [labels] + [orders.permutation(labels) for _ in range(_COLUMN_ORDERS)]:
         ones = some[order] == labels.max()
-        count = int(ones[:, 0].sum())
-        above = (numpy.cumsum(~ones, 0) * ones).sum(0) / (count * (len(labels) - count))
+        above = _above(ones)
         best.append(float(numpy.maximum(above, 1 - above).max()))
-    return {"column": best[0], "column_chance": max(best[1:])}
+        one = some == labels.max()
+        places = _along_means(rows, one).argsort(kind="stable")[:, None]
+        along.append(float(_above(one[places])[0]))
+    return {"column": best[0], "column_chance": max(best[1:]), "line": along[0], "line_chance": max(along[1:])}
+
+
+def _above(ones: numpy.ndarray) -> numpy.ndarray:
+    """How often one of one class comes after one of the other, for each column of examples in order."""
+    count = int(ones[:, 0].sum())
+    return (numpy.cumsum(~ones, 0) * ones).sum(0) / (count * (len(ones) - count))
+
+
+def _along_means(rows: numpy.ndarray, one: numpy.ndarray) -> numpy.ndarray:
+    counts = numpy.array([(~one).sum(), one.sum()])
+    sums = numpy.stack([rows[~one].sum(0), rows[one].sum(0)])
+    own = one.astype(numpy.int64)
+    means = [(sums[i] - rows * (own == i)[:, None]) / numpy.maximum(counts[i] - (own == i), 1)[:, None] for i in (0, 1)]
+    middle = (means[0] + means[1]) / 2
+    return ((rows - middle) * (means[1] - means[0])).sum(1)
 
 
 def _told(rows: numpy.ndarray, labels: numpy.ndarray) -> float:

@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from . import _loop_data, _observe
-from ._fingerprint import sample
+from ._fingerprint import middle_of, sample
 from ._loop_batches import all_tensors, first_tensor, largest_input
 
 _BATCHES = 16  # within which neighbours are compared
@@ -63,6 +63,7 @@ class Examples:
         self.left = 0  # examples of this validation that are still looked at
         self.said = _loop_data.Predictions()
         self.copies = {"rows": 0, "copies": 0}
+        self.in_training_mode = False  # validation passes: nobody called eval()
         self.is_whole = False  # examples are whole numbers, as words are
         self.seen: set[int] = set()
         self.twice = 0  # validation examples that this validation had before
@@ -182,6 +183,7 @@ class Examples:
             self.copies = {"rows": 0, "copies": 0}
             self.batches = {"none": 0, "all": 0, "some": 0}
             _observe.losses.add(self.listener)
+        self.in_training_mode = self.loop.model.training
         self.see_scale(arguments)
         if batch is not None and self.left > 0 and _is_small(batch) and batch.is_cpu and _loop_data.is_told_apart(batch):
             self.see_copies(batch)
@@ -196,9 +198,9 @@ class Examples:
         some = sample(values).double()
         if len(some) < _FEW or not bool(torch.isfinite(some).all()):
             return
-        fact = self.loop.facts.setdefault("validation_input", {"batches": 0, "mean": 0.0, "deviation": 0.0})
+        fact = self.loop.facts.setdefault("validation_input", {"batches": 0, "mean": 0.0, "deviation": 0.0, "middle": 0.0})
         count = fact["batches"]
-        for key, value in (("mean", float(some.mean())), ("deviation", float(some.std()))):
+        for key, value in (("mean", float(some.mean())), ("deviation", float(some.std())), ("middle", middle_of(some))):
             fact[key] = (fact[key] * count + value) / (count + 1)
         fact["batches"] = count + 1
 
@@ -232,5 +234,5 @@ class Examples:
             facts["said_of_validation"] = found
         rows = self.copies["rows"]
         if rows and facts.get("labels", {}).get("again"):  # all training examples have been there
-            facts["copies"] = self.copies | {"whole": self.is_whole, "within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
+            facts["copies"] = self.copies | {"whole": self.is_whole, "training_mode": self.in_training_mode, "within": self.twice / rows, "apart": bool(self.batches["none"] and self.batches["all"]
                                                                                         and not self.batches["some"])}

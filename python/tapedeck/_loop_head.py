@@ -6,6 +6,7 @@ Only kinds that are known are named; everything else is "other", of which no rul
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -37,6 +38,7 @@ _ELEMENTWISE = {"MeanBackward", "SumBackward", "PowBackward", "AbsBackward", "Di
                 "Log1PBackward", "ExpBackward", "SoftplusBackward", "WhereBackward", "SqrtBackward", "LogSigmoidBackward", "LogCoshBackward"}
 # Between a loss and the sum of targets times logarithms of outputs.
 _SUMS = {"MeanBackward", "SumBackward", "NegBackward", "DivBackward", "MulBackward", "SubBackward", "RsubBackward"}
+_FLAT = {"SignBackward", "RoundBackward", "FloorBackward", "CeilBackward", "TruncBackward", "SgnBackward", "HeavisideBackward"}
 _SCALED = {"MulBackward", "DivBackward", "MaximumBackward", "MinimumBackward"}  # they keep the number that is not the output
 
 
@@ -121,7 +123,7 @@ def _blanks(node: Any) -> int:
 def _of_shares(root: Any) -> tuple[str, Any] | None:
     """Of a loss that is a sum of target times output, where a target is shares of classes, as kl_div and cross-entropies of such targets have it:
     its name, and the node of the outputs."""
-    node, name = root, "cross_entropy"
+    node, subtracted = root, None
     for _ in range(_GRAPH_NODES):
         graphs = [each for each in _inputs(node) if each is not None]
         kind = kind_of(node)
@@ -130,10 +132,12 @@ def _of_shares(root: Any) -> tuple[str, Any] | None:
         target = kept(node, "self" if _inputs(node)[0] is None else "other") if kind == "MulBackward" else None
         if target is not None and target.numel() > 1:
             break
-        name = "kl_div" if kind in ("SubBackward", "RsubBackward") else name
+        subtracted = node if kind in ("SubBackward", "RsubBackward") else subtracted
         node = graphs[0]
     else:
         return None
+    # kl_div subtracts within each number; 1 minus a sum is something else.
+    name = "kl_div" if subtracted is not None and _shape(subtracted) == tuple(target.shape) else "cross_entropy"
     sums = target.sum(-1)
     if target.dim() < 2 or float(target.min()) < 0 or not bool((((sums - 1).abs() < 1e-3) | (sums == 0)).all()):
         return None
@@ -144,6 +148,14 @@ def _of_shares(root: Any) -> tuple[str, Any] | None:
     is_one_hot = bool(((target == 0) | (target == 1)).all())  # what is expected of a choice is such a sum, too
     kind = kind_of(outputs) if outputs is not None else ""
     return (name, outputs) if kind == "LogSoftmaxBackward" or (name == "kl_div" and not is_one_hot) else None
+
+
+def is_padding(mask: torch.Tensor) -> bool:
+    """Whether a factor is a mask of sequences: of each the first places count, or the last. Other zeros and ones may be rewards of what was drawn."""
+    if mask.dim() < 2 or not bool(((mask == 0) | (mask == 1)).all()):
+        return False
+    mask = mask.squeeze(-1) if mask.dim() == 3 else mask
+    return any(bool((steps >= 0).all() or (steps <= 0).all()) for steps in (mask.diff(dim=0), mask.diff(dim=1)))
 
 
 def reading(root: Any) -> Any:
@@ -159,7 +171,7 @@ def reading(root: Any) -> Any:
             return node
         if kind == "MulBackward":
             factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
-            if not factors or any(f is None or (f.numel() > 1 and not bool(((f == 0) | (f == 1)).all())) for f in factors):
+            if not factors or any(f is None or (f.numel() > 1 and not is_padding(f)) for f in factors):
                 continue
         elif kind not in _SUMS | _VIEWS | {"AddBackward"}:
             continue
@@ -337,6 +349,8 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
     if facts["layer"] is None:
         return None
     facts |= _linear_part(layer)
+    facts["has_candidates"] = is_layer and len(found) == 1 and _has_candidates(found[0], layer) or None
+    facts["is_squeezed"] = _is_squeezed(layer) or None
     return facts
 
 
@@ -346,6 +360,79 @@ def _take_log_softmax(facts: dict[str, Any], node: Any) -> Any:
         return node
     facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(node), len(_shape(node))
     return _skip(node.next_functions[0][0])
+
+
+def _has_candidates(loss: Any, layer: Any) -> bool:
+    """Whether a cross-entropy compares more scores than the layer before it has units: it chooses among several inputs, and a label is the place of one."""
+    scores, widths = _skip(loss.next_functions[0][0]), _widths(layer)
+    if scores is None or widths is None or kind_of(scores) != "LogSoftmaxBackward" or len(_shape(scores)) != 2:
+        return False
+    return widths[0] == 1 < _shape(scores)[1]
+
+
+def chosen_among(losses: Any) -> int | None:
+    """Among how many a loss that is written by hand chooses: those of its logsumexp. None where that is multiplied by numbers for each example,
+    as advantages are."""
+    nodes = deque(_roots(losses))
+    known = set(nodes)
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            return None
+        node = nodes.popleft()
+        kind = kind_of(node)
+        if kind == "LogsumexpBackward":
+            shape, axes = getattr(_inputs(node)[0], "_input_metadata", None), node._saved_dim
+            axis = axes[0] if isinstance(axes, (tuple, list)) and len(axes) == 1 else None
+            axis = axis - (1 << 64) if axis is not None and axis >= 1 << 63 else axis
+            return tuple(shape[0].shape)[axis] if shape and axis is not None else None
+        factors = [kept(node, name) for name in ("self", "other")] if kind == "MulBackward" else []
+        if kind not in _SUMS | _VIEWS | {"AddBackward", "DiagonalBackward"} or any(f is not None and f.numel() > 1 for f in factors):
+            continue
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        known.update(following)
+        nodes.extend(following)
+    return None
+
+
+def _rows(node: Any) -> int:
+    """Of what a node puts out, all axes but the last."""
+    return sum(math.prod(each.shape[:-1]) for each in getattr(node, "_input_metadata", None) or () if len(each.shape))
+
+
+def _is_squeezed(layer: Any) -> bool:
+    """Whether all that a layer gets of a sequence of tokens goes through fewer numbers than a row for each of them, as in an autoencoder."""
+    order, known, stack = [], {layer}, [(layer, 0)]  # each node after those that it is computed from
+    while stack:
+        node, place = stack.pop()
+        following = node.next_functions
+        while place < len(following) and (following[place][0] is None or following[place][0] in known):
+            place += 1
+        if place == len(following):
+            order.append(node)
+        elif len(known) >= _MATRIX_NODES:
+            return False
+        else:
+            stack += [(node, place + 1), (following[place][0], 0)]
+            known.add(following[place][0])
+    tables = [node for node in order if kind_of(node) == "EmbeddingBackward" and len(_shape(node)) == 3]
+    if not tables:
+        return False
+    tokens = max(tables, key=_rows)
+    comes_from = {tokens}
+    for node in order:
+        if any(each in comes_from for each in _inputs(node) if each is not None):
+            comes_from.add(node)
+    pending: set[Any] = set()
+    for node in reversed(order):  # when no other is pending, all ways lead through a node
+        if node is tokens:
+            break
+        if node not in comes_from:
+            continue
+        pending.discard(node)
+        if not pending and 0 < _rows(node) < _rows(tokens) and _shape(tokens)[1] not in _shape(node):
+            return True
+        pending.update(each for each in _inputs(node) if each in comes_from)
+    return False
 
 
 def _activation_after(layer: Any, root: Any) -> str | None:
@@ -382,6 +469,20 @@ def _is_squashed_twice(node: Any) -> bool:
             return False
         start = _skip(start.next_functions[0][0])
     return start is not None and kind_of(start) in ("SoftmaxBackward", "SigmoidBackward")
+
+
+def has_flat_function(losses: Any) -> bool:
+    """Whether a function whose derivative is 0 is in the graph."""
+    nodes = deque(_roots(losses))
+    known = set(nodes)
+    while nodes and len(known) < _MATRIX_NODES:
+        node = nodes.popleft()
+        if kind_of(node) in _FLAT:
+            return True
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        known.update(following)
+        nodes.extend(following)
+    return False
 
 
 def raw_matrices(losses: Any) -> list[torch.Tensor]:

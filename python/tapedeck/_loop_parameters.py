@@ -40,6 +40,7 @@ class Parameters:
         self.arrived: dict[int, tuple[bool, bool]] = {}  # gradients on their way: whether there was none before, and whether they are not 0
         self.reached: set[int] = set()  # and those that a gradient that is not 0 got to since the last update
         self.zero: dict[str, torch.nn.Parameter] = {}  # whose gradient was 0 so far, while others' were not
+        self.has_flat_function = False  # between the loss and them
         self.zero_updates = 0  # in which that was so
         self.untrained: dict[str, bool] = {}
         self.ties = _tied(loop.model)
@@ -167,7 +168,7 @@ class Parameters:
         zero = [name for name, p in self.zero.items() if id(p) in have and p.grad is not None] if self.zero_updates >= _ZERO_UPDATES else []
         self.write_names("zero_gradients", zero)
         if zero:
-            facts["zero_gradients"] |= {"updates": self.zero_updates,
+            facts["zero_gradients"] |= {"updates": self.zero_updates, "flat": self.has_flat_function,
                                         "constant": all(float(self.zero[name].min()) == float(self.zero[name].max()) for name in zero)}
         outside = [name for name, p in now.items() if p.requires_grad and id(p) not in have]
         self.write_names("without_optimizer", outside)

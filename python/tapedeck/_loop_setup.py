@@ -11,7 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from . import _loop_head, _loop_origin, _loop_target
-from ._fingerprint import local, sample
+from ._fingerprint import local, middle_of, sample
 from ._loop_batches import first_tensor, largest_input
 from ._loop_parameters import FIRST_UPDATES, is_new
 
@@ -103,6 +103,10 @@ class Setup:
             return
         if loop.looks and loss is not None and loss.is_cpu and loss.numel() == 1:
             self.losses.append((loop.updates, loss.item()))
+        if loop.updates == 0 and (count := _loop_head.chosen_among(losses)) is not None:
+            loop.facts["chosen_among"] = count
+        if loop.is_close and "of_choices" not in loop.facts and _loop_target.is_of_choices(losses):
+            loop.facts["of_choices"] = True
         batch, self.batch = self.last_batch(), None
         if batch is None or passes != 1:
             return
@@ -116,6 +120,7 @@ class Setup:
             if loop.updates < 2:
                 self.see_head(losses)
                 self.see_matrices(losses)
+                self.loop.parameters.has_flat_function |= _loop_head.has_flat_function(losses)
             self.see_data(batch, _loop_target.find(losses))
 
     def names(self) -> dict[int, str]:
@@ -139,8 +144,10 @@ class Setup:
 
     def see_data(self, batch: torch.Tensor, target: torch.Tensor | None) -> None:
         loop = self.loop
-        if loop.is_close and (values := largest_input(self.arguments)) is not None:
-            _widen(loop.facts.setdefault("input", {"shape": list(values.shape[1:])}), values)
+        if (loop.is_close or loop.updates % RATIO_PERIOD == 0) and (values := largest_input(self.arguments)) is not None:
+            if not loop.is_close:  # inputs may grow, as of a curriculum
+                loop.facts.pop("input_later", None)
+            _widen(loop.facts.setdefault("input" if loop.is_close else "input_later", {"shape": list(values.shape[1:])}), values)
         if target is None or not target.is_cpu or target.dim() == 0:
             return
         target = target.detach()
@@ -423,6 +430,7 @@ def _widen(fact: dict[str, Any], tensor: torch.Tensor) -> None:
     some = sample(values).double()
     squares = float((some * some).mean())
     count = fact.get("batches", 0)
+    fact["middle"] = (fact.get("middle", 0.0) * count + middle_of(some)) / (count + 1)
     fact["size"] = math.sqrt((fact.get("size", 0.0) ** 2 * count + squares) / (count + 1))  # root mean square
     fact["mean"] = (fact.get("mean", 0.0) * count + float(some.mean())) / (count + 1)
     fact["batches"] = count + 1

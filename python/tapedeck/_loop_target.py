@@ -3,15 +3,17 @@ simple functions as `l1_loss` is, compares the output of the last layer with. Re
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kept, kind_of, reading
+from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _roots, _shape, _skip, _weight, is_padding, kept, kind_of, reading
 
 _NODES = 64
+_CHOICES = 256  # of a batch
 _RESHAPED = {"ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "SqueezeBackward", "UnsqueezeBackward", "CloneBackward", "AliasBackward"}
 _LEVELS = 1 << 16  # of a target that is computed from a difference: its last bits are those of the difference
 
@@ -48,6 +50,52 @@ def _gathered(losses: Any) -> torch.Tensor | None:
     is_each = len(indices) == 2 and indices[0].dim() == indices[1].dim() == 1 and not indices[0].is_floating_point() \
         and torch.equal(indices[0].cpu(), torch.arange(len(indices[0])))
     return indices[1] if is_each else None
+
+
+def is_of_choices(losses: Any) -> bool:
+    """Whether what was chosen is multiplied by how good it was, as policies learn: by numbers of both signs, or by others where the same
+    choice is read. Such a loss need not fall."""
+    nodes = deque(_roots(losses))
+    known = set(nodes)
+    for _ in range(_NODES):
+        if not nodes:
+            break
+        node = nodes.popleft()
+        kind = kind_of(node)
+        graphs = [each for each in _inputs(node) if each is not None]
+        if kind == "MulBackward" and len(graphs) == 1:
+            weights = kept(node, "self" if _inputs(node)[0] is None else "other")
+            if weights is not None and weights.numel() > 1 and not is_padding(weights) and _weighs_choices(weights, graphs[0]):
+                return True
+        if kind in _ELEMENTWISE | _VIEWS:
+            following = [each for each in graphs if each not in known]
+            known.update(following)
+            nodes.extend(following)
+    return False
+
+
+def _weighs_choices(weights: torch.Tensor, node: Any) -> bool:
+    if float(weights.min()) < 0 < float(weights.max()) and kind_of(_skip(node)) not in _LINEAR:
+        return weights.numel() == math.prod(_shape(node))
+    index = _index_below(node)
+    if index is None or index.numel() != weights.numel():
+        return False
+    by_choice: dict[int, float] = {}
+    return any(by_choice.setdefault(int(choice), weight) != weight for choice, weight in
+               zip(index.flatten()[:_CHOICES].tolist(), weights.flatten()[:_CHOICES].tolist()))
+
+
+def _index_below(node: Any) -> torch.Tensor | None:
+    for _ in range(_NODES):
+        kind = kind_of(node) if node is not None else ""
+        if kind == "GatherBackward":
+            return node._saved_index
+        if kind == "IndexBackward":
+            return next((each for each in reversed(node._saved_indices) if isinstance(each, torch.Tensor) and not each.is_floating_point()), None)
+        if kind not in _ELEMENTWISE | _VIEWS:
+            return None
+        node = next((each for each in _inputs(node) if each is not None), None)
+    return None
 
 
 def _output(node: Any, place: int = 0) -> torch.Tensor | None:

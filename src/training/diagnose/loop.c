@@ -12,6 +12,8 @@
 #define ABOVE 1.1     /* times the loss at first */
 #define KNOWN 0.9     /* of the validation part */
 #define TRAINED 0.5   /* of the cross-entropy of a guess */
+#define NEAR 0.03     /* of it, that pairs of which little was learnt by heart are away from it */
+#define BELOW 0.75    /* of it, that a loss begins at only when something is known */
 #define GUESSED 0.985 /* of the cross-entropy of a guess: nothing is known */
 #define TOGETHER 0.9  /* of the updates that would have no backward pass of their own */
 #define RENAMED 0.2   /* of what is missing to all neighbours, above chance */
@@ -261,6 +263,26 @@ bool td__loop_knows(const td__case *c) {
            (crossentropy && classes > 1 && first < TRAINED * log(classes));
 }
 
+bool td__loop_chooses_by_chance(const td__case *c) {
+    double guess = log(td__loop_number(c, "chosen_among", NULL));
+    double last = td__series_mean(td__loss_of(c->history), 0.9, 1);
+    return guess > 0 && fabs(last - guess) < NEAR * guess;
+}
+
+bool td__loop_starts_trained(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    const char *kind = td__loop_text(c, "head", "loss");
+    double first = fmax(td__series_first(loss), td__series_mean(loss, 0, 0.05));
+    double size = td__loop_number(c, "target", "size"), mean = td__loop_number(c, "target", "mean");
+    if (!strcmp(kind, "mse_loss")) {
+        return first < TRAINED * (size * size - mean * mean);
+    }
+    double guess = log(strstr(kind, "binary") != NULL ? 2 : td__loop_number(c, "head", "columns"));
+    double chance = td__loop_number(c, "classes", "chance");
+    double shares = chance > 0 ? -log(chance) : guess; /* their entropy is no less */
+    return guess > 0 && first < BELOW * guess && first < BELOW * shares;
+}
+
 bool td__loop_guesses(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
     double guess = log(td__loop_number(c, "head", "columns"));
@@ -289,7 +311,8 @@ static bool steps_together(const td__case *c) {
 bool td__loop_is_adversarial(const td__case *c) {
     return (td__loop_number(c, "optimizers", "ours") > 1 && !steps_together(c)) ||
            td__loop_number(c, "optimizers", "others") > 0 ||
-           td__loop_number(c, "moved", "count") > 2 || td__loop_has_episodes(c);
+           td__loop_number(c, "moved", "count") > 2 || td__loop_is(c, "of_choices", NULL) ||
+           td__loop_has_episodes(c);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */

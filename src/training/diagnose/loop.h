@@ -36,6 +36,10 @@ bool td__loop_ends_above(const td__case *c);
 /* Whether the network knew its task when training began, or does at its end: nothing is left to
  * fall. */
 bool td__loop_knows(const td__case *c);
+/* Whether a loss that is written by hand ends where choosing by chance has it, of as many as its logsumexp compares. */
+bool td__loop_chooses_by_chance(const td__case *c);
+/* Whether the first loss is far below that of a guess, of the shares of the classes, or of the mean of the targets. */
+bool td__loop_starts_trained(const td__case *c);
 /* Whether a cross-entropy ends where a guess among the classes has it. */
 bool td__loop_guesses(const td__case *c);
 /* Whether classes have other names from episode to episode. */

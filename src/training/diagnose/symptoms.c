@@ -11,8 +11,6 @@
 #define HIDDEN                                                                                     \
     0.1 /* of the targets' variance: what simple methods find of it may be all there is */
 
-#define STEADY 0.25 /* of its mean, that a loss keeps to */
-
 enum { ENOUGH_POINTS = 40 }; /* of a loss that stands still: fewer are noise */
 
 static bool any_certain(const td__case *c) {
@@ -63,24 +61,14 @@ static double noise_of(const td__case *c) {
     return count && mean > 0 ? 2 * sqrt(squares / (double)count / of_first) / mean : 0;
 }
 
-/* Above 0 and almost the same in each step: rewards and advantages, whose losses need not fall, go up and down. */
-static bool is_steady(const td__series *loss) {
-    double mean = td__series_mean(loss, 0, 1);
-    for (size_t i = 0; i < loss->count; i++) {
-        if (!(fabs(loss->points[i].value - mean) < STEADY * mean)) {
-            return false;
-        }
-    }
-    return mean > 0;
-}
-
-/* The losses of adversaries and of reinforcement learning need not fall. A loop that has one forward
+/* The losses of adversaries, of reinforcement learning and of pairs that are chosen anew need not fall, unless they stay at that of a guess. A loop that has one forward
  * pass and labels for each backward pass is none of them. Nor need that of a trained network. */
 static td_confidence confidence_of(const td__case *c, const wrong *w) {
     bool falls = w->symptom == TD__INDEX_PLATEAU || w->symptom == TD__INDEX_DIVERGENCE;
     bool unlabelled = w->symptom == TD__INDEX_PLATEAU && c->loop && !td__loop_has(c, "labels") &&
-                      !is_steady(td__loss_of(c->history));
-    unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_knows(c);
+                      !td__loop_chooses_by_chance(c);
+    unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop &&
+                  (td__loop_knows(c) || td__loop_starts_trained(c));
     /* Noise cannot be learnt: a loss of values that stands still is wrong where something of them was found, and
      * more of it than the loss goes up and down by. */
     unlabelled |= w->symptom == TD__INDEX_PLATEAU && c->loop && td__loop_has(c, "dependence") &&

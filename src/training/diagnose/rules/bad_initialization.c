@@ -70,7 +70,9 @@ static void find_bad_initialization_in_loop(td__case *c) {
                                    TD__EXPLODING_GRADIENT | TD__DEAD_RELU | TD__CONSTANT_OUTPUT);
     poor |= td__loop_fall(c) < LITTLE;
     bool zero = equal > 0 && value == 0; /* the last layer of a residual branch may start so */
-    if (td__loop_is(c, "zero_gradients", "constant")) {
+    /* Of a product, both factors: where one weight alone has no gradient, something else is 0. */
+    if (td__loop_is(c, "zero_gradients", "constant") &&
+        td__loop_number(c, "zero_gradients", "count") > 1) {
         td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "zero_gradients"), 1,
                                           "initial weights that are drawn at random");
         td__because(s, NULL, 1, 0,

@@ -58,7 +58,8 @@ static bool find_same(td__case *c) {
     bool classes = strstr(loss, "cross") || !strcmp(loss, "nll_loss");
     bool whole = td__loop_number(c, "classes", "count") == 1 || td__loop_is(c, "target", "all");
     if (!classes || !whole || td__loop_number(c, "target", "minimum") != value ||
-        !strcmp(activation, "other") || td__loop_is_adversarial(c)) {
+        !strcmp(activation, "other") || td__loop_is(c, "head", "has_candidates") ||
+        td__loop_is_adversarial(c)) {
         return false;
     }
     td__suspicion *s =
@@ -183,6 +184,8 @@ static void find_bad_labels_in_loop(td__case *c) {
                 !is_above(own, most, examples) &&
                 td__loop_number(c, "neighbours", "column") <=
                     td__loop_number(c, "neighbours", "column_chance") &&
+                td__loop_number(c, "neighbours", "line") <=
+                    td__loop_number(c, "neighbours", "line_chance") &&
                 found_little(c);
     bool nothing = carries_nothing(c) && !(examples > 0 && is_above(same, chance, examples));
     if ((!apart && !none && !nothing) || td__loop_is_adversarial(c)) {

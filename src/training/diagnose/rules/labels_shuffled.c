@@ -33,12 +33,14 @@ static void find_labels_shuffled(td__case *c) {
     if (changed < ENOUGH || changed < SHARE * again) {
         return;
     }
-    td__suspicion *s = td__loop_error(
-        c,
-        is_learnt(c) || td__loop_has_episodes(c) || td__loop_has(c, "nonfinite") ? TD_MAYBE
-                                                                                 : TD_SURE,
-        NULL, (int64_t)td__loop_number(c, "labels", "since"),
-        "shuffle inputs and labels with one permutation");
+    td__suspicion *s =
+        td__loop_error(c,
+                       is_learnt(c) || td__loop_has_episodes(c) ||
+                               td__loop_is(c, "of_choices", NULL) || td__loop_has(c, "nonfinite")
+                           ? TD_MAYBE
+                           : TD_SURE,
+                       NULL, (int64_t)td__loop_number(c, "labels", "since"),
+                       "shuffle inputs and labels with one permutation");
     td__because(s, NULL, s ? s->since : 1, changed,
                 td__say(c, "of %.0f examples that came again %.0f had another example's label",
                         again, changed));

@@ -58,10 +58,10 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
         td__loop_is_adversarial(c) || !(td__loop_fall(c) < LITTLE || (is_short && falls_on(c)))) {
         return;
     }
-    td__suspicion *s =
-        td__loop_error(c, td__loop_knows(c) ? TD_MAYBE : TD_LIKELY, NULL, 1,
-                       divided ? td__say(c, "the loss without the division by %.4g", divisor)
-                               : td__say(c, "lr=%.3g (from %.3g)", 100 * rate, rate));
+    td__suspicion *s = td__loop_error(
+        c, td__loop_knows(c) || td__loop_starts_trained(c) ? TD_MAYBE : TD_LIKELY, NULL, 1,
+        divided ? td__say(c, "the loss without the division by %.4g", divisor)
+                : td__say(c, "lr=%.3g (from %.3g)", 100 * rate, rate));
     td__because(
         s, NULL, 1, largest,
         td__say(

@@ -4,11 +4,13 @@
  * (sign, round, argmax, a comparison). Units that are off have the same effect, and a rule of their own. */
 static void find_zero_gradients(td__case *c) {
     double count = td__loop_number(c, "zero_gradients", "count");
-    if (count < 1 || td__loop_is(c, "zero_gradients", "constant") ||
+    if (count < 1 || (count > 1 && td__loop_is(c, "zero_gradients", "constant")) ||
         td__has_any(c, TD__DEAD_RELU | TD__SATURATED_UNITS)) {
         return;
     }
-    td__suspicion *s = td__loop_error(c, TD_LIKELY, td__loop_layer(c, "zero_gradients"), 1,
+    /* Without such a function, a factor of 0 may be intended: of an expert that is not chosen, a term that is switched off. */
+    td_confidence confidence = td__loop_is(c, "zero_gradients", "flat") ? TD_LIKELY : TD_MAYBE;
+    td__suspicion *s = td__loop_error(c, confidence, td__loop_layer(c, "zero_gradients"), 1,
                                       "no sign, round, argmax or comparison on the way to it, or a "
                                       "gradient of your own for it");
     td__because(s, NULL, 1, count,

@@ -11,22 +11,41 @@
 
 #define LITTLE 0.1      /* that the loss of a loop fell by */
 #define OTHER_SCALE 3.0 /* times: noise that is added in training alone is less */
+#define WORSE 1.1       /* times the loss of training */
 #define VERY_LARGE 20.0 /* root mean square, where no trial can tell */
 #define HALF                                                                                       \
     0.5 /* that the loss of a loop with very small inputs fell by: biases learn, weights hardly */
 
+/* Whether inputs of validation are of another scale than those of training, of its first updates or later. */
+static bool has_other_scale(const td__case *c, const char *fact) {
+    double size = td__loop_number(c, fact, "size"), mean = td__loop_number(c, fact, "mean");
+    double deviation = sqrt(fmax(size * size - mean * mean, 0));
+    double other = td__loop_number(c, "validation_input", "deviation");
+    double middle = td__loop_number(c, fact, "middle"),
+           other_middle = td__loop_number(c, "validation_input", "middle");
+    /* A few numbers that are far off make a deviation: then those in the middle are alike. */
+    bool is_other = middle >= OTHER_SCALE * other_middle || other_middle >= OTHER_SCALE * middle;
+    /* Noise in training alone makes inputs larger there, and no validation worse. */
+    bool is_worse = td__series_last(td__validation_loss_of(c->history)) >
+                    WORSE * td__series_mean(td__loss_of(c->history), 0.9, 1);
+    double shift = fabs(td__loop_number(c, "validation_input", "mean") - mean);
+    if (!(deviation > 0 && other > 0) || (other < deviation && !is_worse)) {
+        return false;
+    }
+    return (is_other && (other >= OTHER_SCALE * deviation || deviation >= OTHER_SCALE * other)) ||
+           shift >= OTHER_SCALE * fmax(deviation, other);
+}
+
 /* Inputs that are divided in one part of the program and not, or twice, in another. */
 static bool find_other_scale(td__case *c) {
+    if (td__loop_is_adversarial(c) || td__validation_loss_of(c->history)->count == 0 ||
+        !has_other_scale(c, "input") ||
+        (td__loop_has(c, "input_later") && !has_other_scale(c, "input_later"))) {
+        return false;
+    }
     double size = td__loop_number(c, "input", "size"), mean = td__loop_number(c, "input", "mean");
     double deviation = sqrt(fmax(size * size - mean * mean, 0));
     double other = td__loop_number(c, "validation_input", "deviation");
-    double shift = fabs(td__loop_number(c, "validation_input", "mean") - mean);
-    if (!(deviation > 0 && other > 0) || td__loop_is_adversarial(c) ||
-        td__validation_loss_of(c->history)->count == 0 ||
-        (other < OTHER_SCALE * deviation && deviation < OTHER_SCALE * other &&
-         shift < OTHER_SCALE * fmax(deviation, other))) {
-        return false;
-    }
     td__suspicion *s = td__loop_error(
         c, TD_LIKELY, NULL, 1, "the same steps for the inputs of training and of validation");
     td__because(s, "input", 1, other,

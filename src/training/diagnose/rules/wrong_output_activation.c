@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define NOISE 0.25 /* of the targets' root mean square */
+
 /* Why the activation cannot be right; NULL when it can. */
 static const char *contradiction(td__case *c) {
     const td__train_spec *train = &c->experiment->train;
@@ -85,10 +87,10 @@ static void add(td__case *c, td__strength strength, ptrdiff_t layer, const char 
     }
 }
 
-/* Whether targets of a regression lie where the activation cannot get to. */
-static bool is_beyond(const td__case *c, const char *activation) {
+/* Whether targets of a regression lie where the activation cannot get to, by that much. */
+static bool is_beyond(const td__case *c, const char *activation, double margin) {
     double low = td__loop_number(c, "target", "minimum");
-    double high = td__loop_number(c, "target", "maximum"), margin = 0.01 * (high - low);
+    double high = td__loop_number(c, "target", "maximum");
     bool relu = !strcmp(activation, "relu"), tanh = !strcmp(activation, "tanh");
     bool unit = !strcmp(activation, "sigmoid") || !strcmp(activation, "softmax");
     return ((relu || unit) && low < -margin) || (unit && high > 1 + margin) ||
@@ -99,9 +101,13 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
     const char *loss = td__loop_text(c, "head", "loss"), *why = NULL;
     const char *activation = td__loop_text(c, "head", "activation");
     td_confidence confidence = TD_SURE;
+    double range =
+        td__loop_number(c, "target", "maximum") - td__loop_number(c, "target", "minimum");
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
     values |= !*loss && td__loop_has(c, "target"); /* a loss of differences, written by hand */
+    /* Of what is not negative relu is intended, and a loss that stands still is no sign that it is the cause. */
+    bool is_count = td__loop_has(c, "target") && td__loop_number(c, "target", "minimum") >= 0;
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
@@ -120,15 +126,19 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
     } else if (!*loss && !strcmp(activation, "relu") &&
-               td__has_any(c,
-                           TD__ZERO_GRADIENT | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU)) {
+               td__has_any(c, TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT | TD__DEAD_RELU |
+                                  (is_count ? 0 : TD__PLATEAU))) {
         why = "relu after the last layer: an output that it cuts off gets no gradient";
         confidence = TD_LIKELY;
-    } else if (values && is_beyond(c, activation)) {
+    } else if (values && is_beyond(c, activation, 0.01 * range)) {
+        /* Measurements of what cannot be negative are so by noise. */
+        confidence = is_beyond(c, activation, NOISE * td__loop_number(c, "target", "size"))
+                         ? TD_SURE
+                         : TD_MAYBE;
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
-        confidence = *loss ? TD_SURE : TD_LIKELY;
+        confidence = *loss || confidence < TD_SURE ? confidence : TD_LIKELY;
     }
     if (why) {
         td__suspicion *s = td__loop_error(
