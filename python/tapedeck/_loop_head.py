@@ -150,7 +150,7 @@ def _of_shares(root: Any) -> tuple[str, Any] | None:
     return (name, outputs) if kind == "LogSoftmaxBackward" or (name == "kl_div" and not is_one_hot) else None
 
 
-def _is_padding(mask: torch.Tensor) -> bool:
+def is_padding(mask: torch.Tensor) -> bool:
     """Whether a factor is a mask of sequences: of each the first places count, or the last. Other zeros and ones may be rewards of what was drawn."""
     if mask.dim() < 2 or not bool(((mask == 0) | (mask == 1)).all()):
         return False
@@ -171,7 +171,7 @@ def reading(root: Any) -> Any:
             return node
         if kind == "MulBackward":
             factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
-            if not factors or any(f is None or (f.numel() > 1 and not _is_padding(f)) for f in factors):
+            if not factors or any(f is None or (f.numel() > 1 and not is_padding(f)) for f in factors):
                 continue
         elif kind not in _SUMS | _VIEWS | {"AddBackward"}:
             continue
@@ -354,6 +354,14 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
     return facts
 
 
+def _take_log_softmax(facts: dict[str, Any], node: Any) -> Any:
+    """Names a cross-entropy if `node` is log_softmax, and returns the node before it."""
+    if node is None or kind_of(node) != "LogSoftmaxBackward":
+        return node
+    facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(node), len(_shape(node))
+    return _skip(node.next_functions[0][0])
+
+
 def _has_candidates(loss: Any, layer: Any) -> bool:
     """Whether a cross-entropy compares more scores than the layer before it has units: it chooses among several inputs, and a label is the place of one."""
     scores, widths = _skip(loss.next_functions[0][0]), _widths(layer)
@@ -425,14 +433,6 @@ def _is_squeezed(layer: Any) -> bool:
             return True
         pending.update(each for each in _inputs(node) if each in comes_from)
     return False
-
-
-def _take_log_softmax(facts: dict[str, Any], node: Any) -> Any:
-    """Names a cross-entropy if `node` is log_softmax, and returns the node before it."""
-    if node is None or kind_of(node) != "LogSoftmaxBackward":
-        return node
-    facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(node), len(_shape(node))
-    return _skip(node.next_functions[0][0])
 
 
 def _activation_after(layer: Any, root: Any) -> str | None:

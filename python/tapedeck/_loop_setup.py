@@ -101,12 +101,12 @@ class Setup:
         if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
             self.batch = None
             return
+        if loop.looks and loss is not None and loss.is_cpu and loss.numel() == 1:
+            self.losses.append((loop.updates, loss.item()))
         if loop.updates == 0 and (count := _loop_head.chosen_among(losses)) is not None:
             loop.facts["chosen_among"] = count
         if loop.is_close and "of_choices" not in loop.facts and _loop_target.is_of_choices(losses):
             loop.facts["of_choices"] = True
-        if loop.looks and loss is not None and loss.is_cpu and loss.numel() == 1:
-            self.losses.append((loop.updates, loss.item()))
         batch, self.batch = self.last_batch(), None
         if batch is None or passes != 1:
             return

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _is_padding, _roots, _shape, _skip, _weight, kept, kind_of, reading
+from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _roots, _shape, _skip, _weight, is_padding, kept, kind_of, reading
 
 _NODES = 64
 _CHOICES = 256  # of a batch
@@ -65,7 +65,7 @@ def is_of_choices(losses: Any) -> bool:
         graphs = [each for each in _inputs(node) if each is not None]
         if kind == "MulBackward" and len(graphs) == 1:
             weights = kept(node, "self" if _inputs(node)[0] is None else "other")
-            if weights is not None and weights.numel() > 1 and not _is_padding(weights) and _weighs_choices(weights, graphs[0]):
+            if weights is not None and weights.numel() > 1 and not is_padding(weights) and _weighs_choices(weights, graphs[0]):
                 return True
         if kind in _ELEMENTWISE | _VIEWS:
             following = [each for each in graphs if each not in known]

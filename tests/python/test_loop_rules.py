@@ -264,7 +264,8 @@ class LoopRules(unittest.TestCase):
         self.assertEqual(self.record_losses("flat", flat), ([("plateau", "likely", 1)], 1))
         unlabelled = {key: value for key, value in PLAIN.items() if key != "labels"}
         self.assertEqual(self.record_losses("steady", flat, unlabelled), ([("plateau", "maybe", 1)], 0))
-        self.assertEqual(self.record_losses("pairs", flat, unlabelled | {"chosen_among": 2}), ([("plateau", "likely", 1)], 1))
+        guess = unlabelled | {"chosen_among": 2}  # whose logarithm is 0.69
+        self.assertEqual(self.record_losses("guess", flat, guess), ([("plateau", "likely", 1)], 1))
         rewards = [0.7 + 0.3 * (i % 3 - 1) for i in range(60)]
         found, status = self.record_losses("rewards", rewards, unlabelled)
         self.assertEqual((("plateau", "maybe") in [f[:2] for f in found], status), (True, 0))

@@ -366,13 +366,15 @@ static td__suspicion *first_accepted(td__case *c) {
 }
 
 /* Several changes may each repair a run: a better optimizer also copes with weights that start too large. Of
- * causes that only a trial speaks for, the first one can be sure; the others are alternatives to it. */
+ * causes that only a trial speaks for, the first one can be sure; the others are alternatives to it. And where
+ * the first NaN is known, what else was seen may come from it. */
 static void doubt_alternatives(td__case *c) {
     const td__suspicion *first = first_accepted(c);
+    bool spoilt = first && first->origin;
     for (size_t i = 0; i < c->suspicion_count; i++) {
         td__suspicion *s = &c->suspicions[i];
-        if (s->accepted && s != first && s->strength <= TD__STRUCTURE &&
-            s->confidence > TD_LIKELY) {
+        bool is_open = s->strength <= TD__STRUCTURE || (spoilt && !s->origin);
+        if (s->accepted && s != first && is_open && s->confidence > TD_LIKELY) {
             s->confidence = TD_LIKELY;
         }
     }

@@ -333,6 +333,13 @@ static void suspect_training_part(td__case *c) {
     }
 }
 
+/* Few training examples may be unlike others by chance. */
+static void doubt_few(const td__case *c, td__suspicion *s) {
+    if (s) {
+        s->doubtful = c->facts.rows < MANY;
+    }
+}
+
 static void find_bad_labels(td__case *c) {
     const td__facts *facts = &c->facts;
     if (c->loop) {
@@ -378,6 +385,7 @@ static void find_bad_labels(td__case *c) {
                             "%.0f %% of the validation part is learnt, and only %.0f %% of what "
                             "it was trained on",
                             100 * end->validation.score, 100 * fmax(end->training.score, 0)));
+        doubt_few(c, s);
     }
     if (unlike && !noisy) {
         td__suspicion *s = td__suspect(c, TD__FACT, -1, "check the training labels");
@@ -387,6 +395,7 @@ static void find_bad_labels(td__case *c) {
                             "%.0f %% in validation (0 %%: as by chance)",
                             100 * fmax(facts->training_agreement, 0),
                             100 * fmax(facts->validation_agreement, 0)));
+        doubt_few(c, s);
     } else if (below <= 0 && !noisy && c->repeated) {
         suspect_training_part(c);
     }

@@ -16,6 +16,9 @@ static void find_too_deep(td__case *c) {
                 td__say(c, "%zu layers one after the other", chain.count));
     td__edit(s, edit);
     if (s) {
+        /* Fewer layers also help where gradients get through. */
+        s->doubtful = !td__has_any(c, TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT |
+                                          TD__DEAD_RELU | TD__SATURATED_UNITS);
         s->redraw = true; /* weights from a file do not fit other layers … */
         s->severity = c->experiment->weights ? -1 /* … and new ones may be all that helps */
                                              : td__severity((double)chain.count, DEEP);

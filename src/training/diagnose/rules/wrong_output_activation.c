@@ -132,11 +132,13 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         confidence = TD_LIKELY;
     } else if (values && is_beyond(c, activation, 0.01 * range)) {
         /* Measurements of what cannot be negative are so by noise. */
-        bool is_far = is_beyond(c, activation, NOISE * td__loop_number(c, "target", "size"));
+        confidence = is_beyond(c, activation, NOISE * td__loop_number(c, "target", "size"))
+                         ? TD_SURE
+                         : TD_MAYBE;
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
-        confidence = !is_far ? TD_MAYBE : *loss ? TD_SURE : TD_LIKELY;
+        confidence = *loss || confidence < TD_SURE ? confidence : TD_LIKELY;
     }
     if (why) {
         td__suspicion *s = td__loop_error(
