@@ -277,8 +277,8 @@ class Signals:
 
 
 @contextlib.contextmanager
-def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Within it layers report their outputs; what `observe` returns replaces the output."""
+def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any], called: set[str] | None = None) -> Iterator[None]:
+    """Within it layers report their outputs; what `observe` returns replaces the output. `called` gets the names of the layers."""
     calls: dict[str, int] = {}
 
     def wrap(name: str, layer: Any) -> Callable:
@@ -288,6 +288,8 @@ def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any]) -> Ite
             output = call(*arguments, **options)
             if in_symbolic_scope():  # Keras finds out shapes, of a layer that is being built
                 return output
+            if called is not None:
+                called.add(layer.name)
             count = calls[name] = calls.get(name, -1) + 1
             label = f"{name}@{count}" if count else name
             return _each(output, label, observe)

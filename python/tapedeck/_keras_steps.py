@@ -9,6 +9,7 @@ then the user's own function runs. Each is reported.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -34,10 +35,21 @@ class Step:
         self.recordings: dict[Any, Callable] = {}  # traced, by the attention that they tell of
         self.keeper: Any = None  # of the last batches, for a capsule
         self.verifier: Any = None  # of steps that are executed twice
+        self.see_batch: Callable[[Any], None] | None = None  # gets the data of the steps that come next
+        self.called: set[str] = set()  # names of layers that a recorded step has called
+
+    def peek(self, *arguments: Any) -> tuple[Any, ...]:
+        """Shows the next batch, and returns the arguments that the step is to be called with."""
+        return arguments
+
+    @property
+    def looks_inside(self) -> bool:
+        """Batches can be seen only where the step runs here."""
+        return False
 
     def is_needed(self, first: int, count: int) -> bool:
         """For one of these steps, although none is due."""
-        return self.keeps_every_step or (self.verifier is not None and any(self.verifier.is_due(first + i) for i in range(count)))
+        return (self.looks_inside and self.works) or self.keeps_every_step or (self.verifier is not None and any(self.verifier.is_due(first + i) for i in range(count)))
 
     def rehearse(self, data: Any, train: Callable[[Any], Any]) -> None:
         if self.verifier is not None and self.verifier.is_due(self.signals.deck.steps + 1):
@@ -147,7 +159,7 @@ class TensorFlowStep(Step):
                 return plain(tape, target, sources, *arguments, **options)
             return capture.gradient(plain, tape, target, sources, *arguments, **options)
 
-        with capture.scaling, observing(self.layers, capture.observe), self.attending(wanted, capture.tell):
+        with capture.scaling, observing(self.layers, capture.observe, self.called), self.attending(wanted, capture.tell):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
@@ -165,6 +177,8 @@ class TensorFlowStep(Step):
                 break
             if i:
                 next_step()
+            if self.see_batch is not None:
+                self.see_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
             self.rehearse(data, self.plain)
             if self.keeps_every_step:
                 self.keeper.before_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
@@ -173,6 +187,10 @@ class TensorFlowStep(Step):
                 self.keeper.after_batch(logs)
         return logs
 
+    @property
+    def looks_inside(self) -> bool:
+        return self.see_batch is not None
+
     def _next(self, iterator: Any) -> Any:
         if hasattr(iterator, "get_next_as_optional"):
             optional = iterator.get_next_as_optional()
@@ -180,7 +198,7 @@ class TensorFlowStep(Step):
         return next(iterator, None)
 
     def _one(self, data: Any) -> Any:
-        while self.works and self.signals.deck.due():
+        while self.works and (self.looks_inside or self.signals.deck.due()):
             if not self.signals.complete:
                 logs = self.plain(data)
                 self.declare_again()
@@ -196,8 +214,9 @@ class TensorFlowStep(Step):
                 continue
             before = self.signals.values_before(self.value_of)
             logs, captured = recording(data)
-            self.expect(wanted, captured)
-            self.put(captured, before)
+            if self.signals.deck.due():  # or it was run to see its batch
+                self.expect(wanted, captured)
+                self.put(captured, before)
             return logs
         return self.plain(data)
 
@@ -301,7 +320,7 @@ class JaxStep(Step):
                     shapes[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
                     return value
 
-                with observing(self.layers, keep_shape):
+                with observing(self.layers, keep_shape, self.called):
                     jax.eval_shape(lambda a: function(a, *rest, **more), first)
                 taps = {name: jax.numpy.zeros(s.shape, s.dtype) for name, s in shapes.items()}
 
@@ -345,6 +364,11 @@ class JaxStep(Step):
         self.values = {id(variable): value for variable, value in zip(self.variables, state[0])}
         if len(state) > 2 and self.model.optimizer is not None:
             self.values |= {id(variable): value for variable, value in zip(self.model.optimizer.variables, state[2])}
+
+    def peek(self, state: Any, iterator: Any) -> tuple[Any, ...]:
+        data = next(iterator)
+        self.see_batch(data)
+        return state, itertools.chain((data,), iterator)
 
     def run(self, ahead: int, state: Any, iterator: Any, next_step: Callable) -> Any:
         model = self.model
@@ -397,6 +421,10 @@ class JaxStep(Step):
 class TorchStep(Step):
     differentiates_with = "backward"
 
+    def peek(self, data: Any) -> tuple[Any, ...]:
+        self.see_batch(data[0])
+        return (data,)
+
     def run(self, ahead: int, data: Any, next_step: Callable) -> Any:
         self.rehearse(data, lambda batch: self.model.train_step(batch[0]))
         if not self.keeps_every_step:
@@ -442,7 +470,7 @@ class TorchStep(Step):
         before = signals.values_before(self.value_of)
         object.__setattr__(model, "_compute_loss", compute_loss)
         try:
-            with observing(self.layers, observe), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
+            with observing(self.layers, observe, self.called), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
                 logs = model.train_step(data[0])
         finally:
             object.__delattr__(model, "_compute_loss")
