@@ -199,6 +199,21 @@ def _describe(model: Any, loss: Any, layers: list[Any]) -> dict[str, Any] | None
     return facts
 
 
+def computes_own_loss(model: Any) -> bool:
+    """Whether it trains as Keras does, with a loss of its own and without a graph of layers."""
+    return type(model).train_step is keras.Model.train_step and not chain_of(model)
+
+
+def describe_called(model: Any, layer: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The facts of a head that a step has shown: `layer` puts out what the model does."""
+    own = type(model).compute_loss is not keras.Model.compute_loss
+    facts = {"losses": 1, "loss": "own", "reduction": "mean", "divisor": 1.0} if own else _loss_of(model, loss_function(model))
+    if facts is None:
+        return {}
+    return facts | {"activation": _activation(layer) or "other", "layer": layer.name, "shape": list(shape),
+                    "units": int(getattr(layer, "units", None) or getattr(layer, "filters", None) or 0)}
+
+
 def _takes_logits(loss: Any, facts: dict[str, Any]) -> bool:
     """Whether a loss of the user's applies softmax itself, to what is softmax's already: then it stays the same when a number is added to
     all outputs of an example. It is called with made-up numbers, where such a call leaves everything as it was."""
@@ -352,12 +367,12 @@ def drawn_deviations(model: Any) -> dict[int, float]:
     return found
 
 
-def is_as_drawn(values: numpy.ndarray) -> bool:
-    """Whether a weight is as Keras draws it for a new layer: nobody has trained it."""
+def is_as_drawn(values: numpy.ndarray, slack: float = 1e-6) -> bool:
+    """Whether a weight is as Keras draws it for a new layer: nobody has trained it, or hardly (`slack`)."""
     if values.ndim < 2 or values.dtype.kind != "f":
         return False
     values = values.astype(numpy.float64)
     field = math.prod(values.shape[:-2])
     bound = math.sqrt(6 / (field * (values.shape[-2] + values.shape[-1])))
     deviation = float(values.std()) * math.sqrt(3) / bound
-    return values.size >= 64 and float(numpy.abs(values).max()) <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15
+    return values.size >= 64 and float(numpy.abs(values).max()) <= bound * (1 + slack) and 1 / 1.15 < deviation < 1.15

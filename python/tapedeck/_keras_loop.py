@@ -28,6 +28,7 @@ _CHUNK = 1 << 22  # numbers of an array that are looked at together
 _MOST_ROWS = 1 << 16  # of which copies are looked for
 _GROWN = 3.0  # times as large as drawn: noise and small updates are less
 _BATCHES = 256  # of a PyDataset that are made once more where a loss is not finite
+_PLACES = ("the token before", "their own token", "the token after")
 _COMPARED = 64  # rows in which targets are looked for among the inputs
 _TOKENS = 4096  # of sequences with a label for each place
 _ROWS_AT_END = 512  # that are predicted when training is over
@@ -137,6 +138,16 @@ class KerasLoop:
         if self.passing is not None and self.passing.see(data, self.deck.steps + 1):
             self.write_passing()
 
+    def see_output(self) -> None:
+        """The layer that puts out what the model does, of a model that calls its layers itself."""
+        output = self.step.calls.output if self.step is not None else None
+        if output is None or "head" in self.facts:
+            return
+        head = _keras_head.describe_called(self.model, *output)
+        y = self.data.y if self.data is not None else None
+        if head and (head["loss"] != "own" or (y is not None and list(y.shape[1:]) == head["shape"])):  # else it is no comparison
+            self.facts["head"] = head
+
     def write_passing(self) -> None:
         """What the batches that have passed are like."""
         passing, self.passing = self.passing, None
@@ -202,6 +213,7 @@ class KerasLoop:
         if loss is not None:
             self.see_loss(float(loss), updates)
         if self.updates <= _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0:
+            self.see_output()
             self.write()
 
     def growth(self, updates: int) -> list[float]:
@@ -255,7 +267,7 @@ class KerasLoop:
     @property
     def called(self) -> set[str] | None:
         """Names of layers that a recorded step has called; None: it was not seen."""
-        return getattr(self.step, "called", None) or None
+        return self.step.calls.names or None if self.step is not None else None
 
     def end_epoch(self, logs: dict[str, float]) -> None:
         self.seen, self.mean = 0, 0.0
@@ -269,6 +281,7 @@ class KerasLoop:
         self.write_passing()
         if self.losses:
             self.write_losses()
+        self.see_output()
         self.parameters.compare(self.updates)
         if unchanged := self.parameters.facts(self.is_plain, self.called):
             self.facts["unchanged"] = unchanged
@@ -397,7 +410,11 @@ class FitData:
             return {}
         parts = [(self.unique(self.x), self.unique(self.y)), tuple(_array(part, _MOST_ROWS) for part in self.validation)]
         told = [_loop_data.told_by_places(x, y) for x, y in parts if x.shape[1:] == y.shape[1:] and x.dtype.kind in "iu" and y.dtype.kind in "iu"]
-        return {"token_places": {"training": told[0], "validation": told[1]}} if len(told) == 2 and None not in told else {}
+        if len(told) != 2 or told[0] is None or told[1] is None:
+            return {}
+        best = [max(range(3), key=each.__getitem__) for each in told]
+        gain = min(each[mine] - each[other] for each, mine, other in zip(told, best, reversed(best)))
+        return {"token_places": {"training": _PLACES[best[0]], "validation": _PLACES[best[1]], "gain": gain}}
 
     def copied_targets(self) -> dict[str, Any]:
         """Targets that are columns of the inputs, number by number: all of them, and those of the validation."""

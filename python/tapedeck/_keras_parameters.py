@@ -30,7 +30,7 @@ class Unchanged:
         if self.since is None and kernels:
             self.since = updates
             self.first = {id(v): (v, self.sample_of(v)) for v in kernels[:: -(-len(kernels) // _MOST)]}
-            drawn = [_keras_head.is_as_drawn(self.value_of(v)) for v in kernels[:: -(-len(kernels) // _LOOKED_AT)]]
+            drawn = [_keras_head.is_as_drawn(self.value_of(v), 1e-3) for v in kernels[:: -(-len(kernels) // _LOOKED_AT)]]
             self.are_drawn = 2 * sum(drawn) >= len(drawn)
         elif self.first and updates >= 4:
             self.compare(updates)

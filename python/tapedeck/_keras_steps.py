@@ -18,7 +18,8 @@ import keras
 import numpy
 
 from ._keras_attention import attending
-from ._keras_signals import Scaling, Signals, observing
+from ._keras_head import computes_own_loss
+from ._keras_signals import Calls, Scaling, Signals, observing
 
 
 Wanted = tuple[tuple[str, tuple[str, ...]], ...]  # of attention: words by layer
@@ -36,7 +37,7 @@ class Step:
         self.keeper: Any = None  # of the last batches, for a capsule
         self.verifier: Any = None  # of steps that are executed twice
         self.see_batch: Callable[[Any], None] | None = None  # gets the data of the steps that come next
-        self.called: set[str] = set()  # names of layers that a recorded step has called
+        self.calls = Calls(model if computes_own_loss(model) else None)  # of layers, in a recorded step
 
     def peek(self, *arguments: Any) -> tuple[Any, ...]:
         """Shows the next batch, and returns the arguments that the step is to be called with."""
@@ -159,7 +160,7 @@ class TensorFlowStep(Step):
                 return plain(tape, target, sources, *arguments, **options)
             return capture.gradient(plain, tape, target, sources, *arguments, **options)
 
-        with capture.scaling, observing(self.layers, capture.observe, self.called), self.attending(wanted, capture.tell):
+        with capture.scaling, observing(self.layers, capture.observe, self.calls), self.attending(wanted, capture.tell):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
@@ -320,7 +321,7 @@ class JaxStep(Step):
                     shapes[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
                     return value
 
-                with observing(self.layers, keep_shape, self.called):
+                with observing(self.layers, keep_shape, self.calls):
                     jax.eval_shape(lambda a: function(a, *rest, **more), first)
                 taps = {name: jax.numpy.zeros(s.shape, s.dtype) for name, s in shapes.items()}
 
@@ -470,7 +471,7 @@ class TorchStep(Step):
         before = signals.values_before(self.value_of)
         object.__setattr__(model, "_compute_loss", compute_loss)
         try:
-            with observing(self.layers, observe, self.called), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
+            with observing(self.layers, observe, self.calls), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
                 logs = model.train_step(data[0])
         finally:
             object.__delattr__(model, "_compute_loss")

@@ -101,6 +101,7 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
     td_confidence confidence = TD_SURE;
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
+    bool is_own = !strcmp(loss, "own") && !td__loop_is(c, "target", "whole"); /* computed by the model */
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
@@ -118,7 +119,8 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         why =
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
-    } else if (values && is_beyond(c, activation)) {
+    } else if ((values || is_own) && is_beyond(c, activation)) {
+        confidence = is_own ? TD_LIKELY : TD_SURE;
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
