@@ -288,10 +288,9 @@ class Recorder(keras.callbacks.Callback):
         ahead = getattr(model, "steps_per_execution", 1) or 1
         first = self.deck.steps + 1
         looks = self._in_fit and self._loop is not None and self._loop.wants_batches
-        if step is not None:
-            step.see_batch = self._loop.see_batch if looks else None
-            if looks and not self._gave_up:
-                arguments = step.peek(*arguments)
+        if looks and step is not None and not self._gave_up:
+            step.see_batch = self._loop.see_batch
+            arguments = step.peek(ahead, *arguments)
         if self._gave_up or step is None or not (step.works and any(self.deck._native.due(first + i) for i in range(ahead))
                                                  or step.is_needed(first, ahead)):
             result = plain(*arguments)

@@ -24,7 +24,8 @@ class Batches:
         self.rows = 0  # of a batch
         self.last: int | None = None  # a fingerprint
         self.repeated, self.since = 0, 0
-        self.bad: dict[str, Any] | None = None
+        self.bad: dict[str, Any] | None = None  # the first row with a number that is not finite
+        self.bad_since = 0
 
     def see(self, data: Any, step: int) -> bool:
         """Whether that was the last one that is looked at."""
@@ -37,7 +38,7 @@ class Batches:
             mark = zlib.crc32(numpy.ascontiguousarray(array.reshape(-1)[:: 1 + array.nbytes // _HASHED]).tobytes(), mark)
             if self.bad is None and what != "weight" and array.dtype.kind == "f" and not numpy.isfinite(array.sum(dtype=numpy.float64)):
                 rows = ~numpy.isfinite(array).reshape(len(array), -1).all(1)
-                self.bad = {"what": what, "row": int(rows.argmax())} if rows.any() else None
+                self.bad, self.bad_since = ({"what": what, "row": int(rows.argmax())} if rows.any() else None), step
         if self.updates > 1 and mark == self.last:
             self.since = self.since or step
             self.repeated += 1

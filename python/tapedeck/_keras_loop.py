@@ -155,6 +155,8 @@ class KerasLoop:
             return
         self.facts |= passing.facts()
         self.bad_batch = passing.bad
+        if self.is_plain and passing.bad is not None and "nonfinite" not in self.facts:  # a step of the user's own may leave out such rows
+            self.facts["nonfinite"] = {"since": passing.bad_since} | passing.bad
         data = passing.data()
         if data is not None:
             facts = data.facts(_keras_head.reads_indices(self.model), own=False)

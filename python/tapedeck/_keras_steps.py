@@ -36,21 +36,16 @@ class Step:
         self.recordings: dict[Any, Callable] = {}  # traced, by the attention that they tell of
         self.keeper: Any = None  # of the last batches, for a capsule
         self.verifier: Any = None  # of steps that are executed twice
-        self.see_batch: Callable[[Any], None] | None = None  # gets the data of the steps that come next
+        self.see_batch: Callable[[Any], None] = lambda data: None  # gets the data of the steps that come next
         self.calls = Calls(model if computes_own_loss(model) else None)  # of layers, in a recorded step
 
-    def peek(self, *arguments: Any) -> tuple[Any, ...]:
-        """Shows the next batch, and returns the arguments that the step is to be called with."""
+    def peek(self, ahead: int, *arguments: Any) -> tuple[Any, ...]:
+        """Shows the next batches, and returns the arguments that the step is to be called with: the same batches."""
         return arguments
-
-    @property
-    def looks_inside(self) -> bool:
-        """Batches can be seen only where the step runs here."""
-        return False
 
     def is_needed(self, first: int, count: int) -> bool:
         """For one of these steps, although none is due."""
-        return (self.looks_inside and self.works) or self.keeps_every_step or (self.verifier is not None and any(self.verifier.is_due(first + i) for i in range(count)))
+        return self.keeps_every_step or (self.verifier is not None and any(self.verifier.is_due(first + i) for i in range(count)))
 
     def rehearse(self, data: Any, train: Callable[[Any], Any]) -> None:
         if self.verifier is not None and self.verifier.is_due(self.signals.deck.steps + 1):
@@ -178,8 +173,6 @@ class TensorFlowStep(Step):
                 break
             if i:
                 next_step()
-            if self.see_batch is not None:
-                self.see_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
             self.rehearse(data, self.plain)
             if self.keeps_every_step:
                 self.keeper.before_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
@@ -188,9 +181,16 @@ class TensorFlowStep(Step):
                 self.keeper.after_batch(logs)
         return logs
 
-    @property
-    def looks_inside(self) -> bool:
-        return self.see_batch is not None
+    def peek(self, ahead: int, iterator: Any) -> tuple[Any, ...]:
+        """The batches go on in an iterator of the same type: the train function is not traced again."""
+        spec = getattr(iterator, "element_spec", None)
+        if not hasattr(iterator, "get_next_as_optional") or not all(type(each) is self.tf.TensorSpec for each in self.tf.nest.flatten(spec)):
+            return (iterator,)
+        found: list[Any] = []
+        while len(found) < ahead and (optional := iterator.get_next_as_optional()).has_value():
+            found.append(optional.get_value())
+            self.see_batch(found[-1])
+        return (iter(self.tf.data.Dataset.from_generator(lambda: iter(found), output_signature=spec)),) if found else (iterator,)
 
     def _next(self, iterator: Any) -> Any:
         if hasattr(iterator, "get_next_as_optional"):
@@ -199,7 +199,7 @@ class TensorFlowStep(Step):
         return next(iterator, None)
 
     def _one(self, data: Any) -> Any:
-        while self.works and (self.looks_inside or self.signals.deck.due()):
+        while self.works and self.signals.deck.due():
             if not self.signals.complete:
                 logs = self.plain(data)
                 self.declare_again()
@@ -215,9 +215,8 @@ class TensorFlowStep(Step):
                 continue
             before = self.signals.values_before(self.value_of)
             logs, captured = recording(data)
-            if self.signals.deck.due():  # or it was run to see its batch
-                self.expect(wanted, captured)
-                self.put(captured, before)
+            self.expect(wanted, captured)
+            self.put(captured, before)
             return logs
         return self.plain(data)
 
@@ -366,7 +365,7 @@ class JaxStep(Step):
         if len(state) > 2 and self.model.optimizer is not None:
             self.values |= {id(variable): value for variable, value in zip(self.model.optimizer.variables, state[2])}
 
-    def peek(self, state: Any, iterator: Any) -> tuple[Any, ...]:
+    def peek(self, ahead: int, state: Any, iterator: Any) -> tuple[Any, ...]:
         data = next(iterator)
         self.see_batch(data)
         return state, itertools.chain((data,), iterator)
@@ -422,7 +421,7 @@ class JaxStep(Step):
 class TorchStep(Step):
     differentiates_with = "backward"
 
-    def peek(self, data: Any) -> tuple[Any, ...]:
+    def peek(self, ahead: int, data: Any) -> tuple[Any, ...]:
         self.see_batch(data[0])
         return (data,)
 
