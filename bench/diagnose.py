@@ -55,6 +55,7 @@ def main():
     for line in result.broken[:10]:
         print("broken:", line)
     met = goals_met(result) and met
+    print(f"\"sure\" and not defensible: {result.counts['sure wrong']} of {result.counts['sure']} findings")
     print("\nwrong: what it was, and what was named first")
     for truth, named in sorted(result.confusion.items()):
         print(f"  {truth:28} {', '.join(f'{cause} {count}' for cause, count in named.most_common())}")

@@ -4,6 +4,7 @@
 #include "output.h"
 #include "reading.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
@@ -85,6 +86,9 @@ static int sort_words(const char *const *to, size_t count, td_export_options *e,
         }
         *taken = to[i];
     }
+    if (e->out && !*e->out) {
+        return misuse(&command_export, "--to: expected a format or a place, not ''");
+    }
     bool piped = e->out && output_is_stdout(e->out);
     if (piped && !e->to && !e->out[1]) {
         e->to = formats[0].name;
@@ -100,11 +104,25 @@ static int sort_words(const char *const *to, size_t count, td_export_options *e,
     return e->to ? EXIT_GOOD : misuse(&command_export, "expected RUN and --to FORMAT");
 }
 
+/* NAME-FORMAT here, as the library chooses it; NULL: of a run that is no file, which the library knows. */
+static const char *default_place(const char *run, const char *format, char place[OUTPUT_PATH]) {
+    char *full = realpath(run, NULL);
+    const char *slash = full ? strrchr(full, '/') : NULL;
+    const char *pattern = strcmp(format, "npz") == 0 ? "%s.%s" : "%s-%s";
+    int length =
+        slash ? snprintf(place, OUTPUT_PATH, pattern, slash[1] ? slash + 1 : "run", format) : -1;
+    free(full);
+    return length > 0 && length < OUTPUT_PATH ? place : NULL;
+}
+
 /* Into a place that is free, or into a folder whose only file then is the place. */
 static int export_to(const char *run, td_export_options *e, bool is_file, bool force,
                      td_exported *done) {
-    static char aside[OUTPUT_PATH], place[OUTPUT_PATH];
+    static char place[OUTPUT_PATH];
     const char *wanted = e->out, *files = NULL;
+    if (force && !wanted) {
+        wanted = e->out = default_place(run, e->to, place);
+    }
     size_t length = wanted ? strlen(wanted) : 0;
     if (!is_file && length > 1 && length < sizeof place && wanted[length - 1] == '/') {
         while (length > 1 && wanted[length - 1] == '/') {
@@ -119,10 +137,10 @@ static int export_to(const char *run, td_export_options *e, bool is_file, bool f
             return EXIT_BAD;
         }
         e->out = files = output_place_files(wanted);
-        if (!files) {
-            return EXIT_BAD;
-        }
-    } else if (force && wanted && !output_set_aside(wanted, aside)) {
+    } else if (force && wanted) {
+        e->out = output_place_beside(wanted);
+    }
+    if (wanted && !e->out) {
         return EXIT_BAD;
     }
     td_status status = td_run_export(run, e, done, &error);
@@ -131,9 +149,12 @@ static int export_to(const char *run, td_export_options *e, bool is_file, bool f
                     ? misuse(&command_export, "%s", error.text)
                     : fail(status_of(status), "%s%s", error.text,
                            status == TD_EXISTS && !force ? "; --force replaces it" : "");
-    ended = output_put_back(wanted, aside, ended);
     if (files) {
         ended = output_pass(files, ended);
+    } else if (wanted && e->out != wanted) {
+        ended = output_replace(wanted, ended);
+    }
+    if (wanted) {
         (void)snprintf(done->out, sizeof done->out, "%s", wanted);
     }
     return ended;
@@ -192,6 +213,10 @@ static int run_export(int count, char **arguments) {
     int ended = export_to(arguments[0], &e, is_file, force, &done);
     if (ended) {
         return ended;
+    }
+    if (!done.written && !done.left_out && (e.what || steps || form)) {
+        note("nothing that was recorded fits --what, --steps and --form; `tapedeck show RUN` lists "
+             "the signals");
     }
     if (json) {
         (void)fputs("{\"out\": ", stdout);

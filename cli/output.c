@@ -10,23 +10,51 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PATH = OUTPUT_PATH };
+enum { PATH = OUTPUT_PATH, MAX_DEPTH = 8, MAX_REMOVED_DEPTH = 64 };
 
-/* What a signal that ends the program removes: the draft of the redirected output, a temporary file, its folder. */
+/* What a signal that ends the program removes: the draft of the redirected output, the temporary folder. */
 static char target[PATH], draft[PATH], place[PATH], folder[PATH];
 static bool is_refused, is_silent;
+
+/* Removes a file, or a folder with everything in it. Signal handlers call it, so it uses system calls alone. */
+static void remove_all(int below, const char *name, int depth) {
+    _Alignas(struct dirent64) char entries[4096];
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int inner = depth < MAX_REMOVED_DEPTH ? openat(below, name, flags) : -1;
+    ssize_t size;
+    while (inner >= 0 &&
+           (size = getdents64(inner, entries, sizeof entries)) > 0) { // NOLINT: a system call
+        for (ssize_t at = 0; at < size;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            at += entry->d_reclen;
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+                remove_all(inner, entry->d_name, depth + 1);
+            }
+        }
+    }
+    if (inner >= 0) {
+        (void)close(inner);
+    }
+    (void)unlinkat(below, name, inner >= 0 ? AT_REMOVEDIR : 0);
+}
+
+static void remove_folder(void) {
+    if (*folder) {
+        remove_all(AT_FDCWD, folder, 0);
+    }
+    *place = *folder = 0;
+}
 
 static void remove_drafts(int number) {
     if (*draft) {
         (void)unlink(draft);
     }
-    if (*place) {
-        (void)unlink(place);
-        (void)rmdir(folder);
-    }
+    remove_folder();
     (void)signal(number, SIG_DFL);
     (void)raise(number);
 }
@@ -108,26 +136,75 @@ bool output_is_stdout(const char *to) {
     return to[0] == '-' && (!to[1] || (to[1] == '.' && !strchr(to, '/')));
 }
 
-/* Sets folder to a new one below the folder at that path. */
-static bool make_folder(const char *below) {
-    int length = snprintf(folder, PATH, "%s/.tapedeck-XXXXXX", below);
-    errno = ENAMETOOLONG;
-    if (length < 0 || length >= PATH || !mkdtemp(folder)) {
-        (void)refuse_with_reason(below);
-        *folder = 0;
+static const char temporary[] = ".tapedeck-XXXXXX";
+
+/* A temporary folder is locked by its process while that lives. Where locks do not work, none is abandoned. */
+static bool is_abandoned(int below, const char *name) {
+    enum { SECONDS = 60 }; /* a new one is not locked yet */
+    struct stat about;
+    size_t fixed = sizeof temporary - sizeof "XXXXXX";
+    if (strlen(name) != sizeof temporary - 1 || strncmp(name, temporary, fixed) != 0) {
         return false;
     }
+    int found = openat(below, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool abandoned = found >= 0 && fstat(found, &about) == 0 && about.st_uid == geteuid() &&
+                     time(NULL) - about.st_mtime > SECONDS && flock(found, LOCK_EX | LOCK_NB) == 0;
+    if (found >= 0) {
+        (void)close(found);
+    }
+    return abandoned;
+}
+
+/* Temporary folders of processes that were killed. */
+static void remove_abandoned(const char *below) {
+    DIR *listing = opendir(below);
+    for (const struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (is_abandoned(dirfd(listing), entry->d_name)) {
+            remove_all(dirfd(listing), entry->d_name, 0);
+        }
+    }
+    if (listing) {
+        (void)closedir(listing);
+    }
+}
+
+static void hold_signals(sigset_t *before) {
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, before);
+}
+
+/* Sets folder to a new one below the folder at that path. */
+static bool make_folder(const char *below) {
+    sigset_t before;
+    remove_abandoned(below);
     catch_signals();
+    hold_signals(&before); /* which remove what folder names */
+    int length = snprintf(folder, PATH, "%s/%s", below, temporary);
+    errno = ENAMETOOLONG;
+    bool good = length > 0 && length < PATH && mkdtemp(folder);
+    if (!good) {
+        (void)refuse_with_reason(below);
+        *folder = 0;
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!good) {
+        return false;
+    }
+    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* until the process ends */
+    if (lock >= 0) {
+        (void)flock(lock, LOCK_EX | LOCK_NB);
+    }
     return true;
 }
 
 const char *output_place(const char *to, const char *default_ending) {
-    const char *temporary = getenv("TMPDIR");
+    const char *below = getenv("TMPDIR");
     if (!output_is_stdout(to)) {
         return to;
     }
     *target = 0;
-    if (!make_folder(temporary && *temporary ? temporary : "/tmp")) {
+    if (!make_folder(below && *below ? below : "/tmp")) {
         return NULL;
     }
     (void)snprintf(place, PATH, "%s/output%s", folder, to[1] ? to + 1 : default_ending);
@@ -139,7 +216,12 @@ const char *output_place_files(const char *to) {
     if (output_is_stdout(to)) {
         return output_place("-", "");
     }
+    struct stat about;
     const char *slash = strrchr(to, '/');
+    if (stat(to, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
+        (void)fail(EXIT_BAD, "%s is neither a file nor a folder", to);
+        return NULL;
+    }
     if (snprintf(target, PATH, "%s", to) >= PATH) {
         errno = ENAMETOOLONG;
         (void)refuse_with_reason(to);
@@ -175,8 +257,8 @@ int output_place_formats(const command *cmd, const char **to, size_t count, cons
     return EXIT_GOOD;
 }
 
-/* How many files a folder has, in folders too; the first is copied to path. With remove, they go. */
-static int visit_files(const char *in, char *path, bool remove) {
+/* How many files a folder has, in folders too; the first is copied to path. */
+static int count_files(const char *in, char *path) {
     DIR *listing = opendir(in);
     int count = 0;
     for (const struct dirent *entry; listing && (entry = readdir(listing));) {
@@ -188,21 +270,13 @@ static int visit_files(const char *in, char *path, bool remove) {
             continue;
         }
         if (S_ISDIR(about.st_mode)) {
-            count += visit_files(inner, count ? NULL : path, remove);
-            continue;
-        }
-        if (!count++ && path) {
+            count += count_files(inner, count ? NULL : path);
+        } else if (!count++ && path) {
             (void)snprintf(path, PATH, "%s", inner);
-        }
-        if (remove) {
-            (void)unlink(inner);
         }
     }
     if (listing) {
         (void)closedir(listing);
-    }
-    if (remove) {
-        (void)rmdir(in);
     }
     return count;
 }
@@ -231,7 +305,7 @@ int output_pass(const char *path, int status) {
     if (path != place) {
         return status;
     }
-    int count = visit_files(folder, found, false);
+    int count = count_files(folder, found);
     if (status == EXIT_GOOD && count != 1) {
         status = fail(EXIT_BAD, "%s is one file, and this makes %d: name a folder, or less",
                       *target ? target : "standard output", count);
@@ -240,18 +314,14 @@ int output_pass(const char *path, int status) {
     } else if (status == EXIT_GOOD && !*target && !copy_out(found)) {
         status = refuse_with_reason("standard output");
     }
-    (void)visit_files(folder, NULL, true);
-    *place = *folder = 0;
+    remove_folder();
     return status;
 }
 
 /* ---- The end ---------------------------------------------------------------------------------- */
 
 int output_finish(int status) {
-    if (*folder) { /* of a command that ended early */
-        (void)visit_files(folder, NULL, true);
-        *folder = 0;
-    }
+    remove_folder(); /* of a command that ended early */
     if (*draft) {
         bool keep = status != EXIT_USAGE && !has_failed();
         if (keep && (close(STDOUT_FILENO) != 0 || rename(draft, target) != 0)) {
@@ -273,24 +343,25 @@ int output_write(const char *path, const void *bytes, size_t size) {
     if (!strcmp(path, "-")) {
         return fwrite(bytes, 1, size, stdout) == size ? EXIT_GOOD : EXIT_BAD;
     }
-    int length = snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
+    struct stat about;
+    bool direct = stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
+    int length = direct ? snprintf(part, sizeof part, "%s", path)
+                        : snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
     errno = ENAMETOOLONG;
-    FILE *stream = length > 0 && length < PATH ? fopen(part, "wxe") : NULL;
+    FILE *stream = length > 0 && length < PATH ? fopen(part, direct ? "we" : "wxe") : NULL;
     bool good = stream && fwrite(bytes, 1, size, stream) == size;
     good = (!stream || fclose(stream) == 0) && good;
-    if (good && rename(part, path) == 0) {
+    if (good && (direct || rename(part, path) == 0)) {
         return EXIT_GOOD;
     }
     int status = refuse_with_reason(path);
-    if (stream) {
+    if (stream && !direct) {
         (void)unlink(part);
     }
     return status;
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
-
-enum { MAX_DEPTH = 8 };
 
 /* Whether each file of the old folder is in the new one, too; else its path is put into other. */
 static bool is_replaced(const char *old, const char *new, int depth, char other[PATH]) {
@@ -343,43 +414,64 @@ static bool holds_run(const char *path, int depth) {
     return found;
 }
 
-bool output_set_aside(const char *path, char aside[OUTPUT_PATH]) {
+const char *output_place_beside(const char *path) {
     struct stat about;
-    *aside = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (lstat(path, &about) != 0) {
-        return true;
+        return path;
     }
     if (S_ISDIR(about.st_mode) && holds_run(path, 0)) {
         (void)fail(EXIT_BAD, "%s holds a run; --force does not replace it: give another place",
                    path);
-        return false;
+        return NULL;
     }
-    if (snprintf(aside, OUTPUT_PATH, "%s.%ld.old", path, (long)getpid()) >= OUTPUT_PATH ||
-        rename(path, aside) != 0) {
-        *aside = 0;
-        (void)refuse_with_reason(path);
-        return false;
+    if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) {
+        (void)fail(EXIT_BAD, "%s cannot be replaced: give another place", path);
+        return NULL;
     }
-    return true;
+    return output_place_files(path);
 }
 
-int output_put_back(const char *path, const char *aside, int status) {
+/* Puts the new one at path and the old one at its place. At any moment one of them is at path, except for a moment on
+ * file systems that cannot exchange names. */
+static bool exchange(const char *new, const char *path) {
+    char aside[PATH];
+    sigset_t before;
+    if (renameat2(AT_FDCWD, new, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+        return true;
+    }
+    if (snprintf(aside, PATH, "%s.%ld.old", path, (long)getpid()) >= PATH) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    hold_signals(&before);
+    bool good = rename(path, aside) == 0;
+    if (good && rename(new, path) != 0) {
+        int reason = errno;
+        (void)rename(aside, path);
+        errno = reason;
+        good = false;
+    }
+    if (good && rename(aside, new) != 0) {
+        (void)fail(EXIT_BAD, "%s was replaced, but the earlier one is still there as %s", path,
+                   aside);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return good;
+}
+
+int output_replace(const char *path, int status) {
     struct stat about;
     char other[PATH];
-    bool was_folder = *aside && lstat(aside, &about) == 0 && S_ISDIR(about.st_mode);
-    if (!status && was_folder && !is_replaced(aside, path, 0, other)) {
+    bool was_folder = lstat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (!status && was_folder && !is_replaced(path, place, 0, other)) {
         status = fail(EXIT_BAD,
-                      "%s%s is not a file of this export, and --force does not remove it: remove "
+                      "%s is not a file of this export, and --force does not remove it: remove "
                       "it, or give another place",
-                      path, other + strlen(aside));
-        (void)visit_files(path, NULL, true);
+                      other);
+    } else if (!status && !exchange(place, path)) {
+        status = refuse_with_reason(path);
     }
-    if (*aside && status) {
-        (void)rename(aside, path);
-    } else if (was_folder) {
-        (void)visit_files(aside, NULL, true);
-    } else if (*aside) {
-        (void)unlink(aside);
-    }
+    remove_folder();
     return status;
 }

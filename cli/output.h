@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { OUTPUT_PATH = 4300 };
+
 /* From now on what is printed to stdout goes to the file at path, which output_finish puts into place. A file that is
  * there already is only replaced with force. False when that is refused or not possible, after printing why. */
 bool output_redirect(const char *path, bool force);
@@ -36,11 +38,11 @@ int output_pass(const char *place, int status);
 /* Writes a file that is complete or not there; "-" is standard output. EXIT_GOOD, or the mistake has been printed. */
 int output_write(const char *path, const void *bytes, size_t size);
 
-enum { OUTPUT_PATH = 4300 };
-/* Moves what is at path aside; "" when nothing is there. False when that is not possible, after printing why. */
-bool output_set_aside(const char *path, char aside[OUTPUT_PATH]);
-/* Afterwards: removes it when status is EXIT_GOOD and what has been written has all files that it had; else what has been
- * written is removed and the old one put back. Returns the status to exit with. */
-int output_put_back(const char *path, const char *aside, int status);
+/* Where to write what is to replace path: beside it, until output_replace. path itself when nothing is there. NULL when
+ * it is not to be replaced, after printing why. */
+const char *output_place_beside(const char *path);
+/* When status is EXIT_GOOD and the new one has all files of the old one, puts it at path and removes the old one; else
+ * removes the new one. Returns the status to exit with. */
+int output_replace(const char *path, int status);
 
 #endif

@@ -207,7 +207,7 @@ def computes_own_loss(model: Any) -> bool:
 def describe_called(model: Any, layer: Any, shape: tuple[int, ...]) -> dict[str, Any]:
     """The facts of a head that a step has shown: `layer` puts out what the model does."""
     own = type(model).compute_loss is not keras.Model.compute_loss
-    facts = {"losses": 1, "loss": "own", "reduction": "mean", "divisor": 1.0} if own else _loss_of(model, loss_function(model))
+    facts = {"losses": 1, "reduction": "mean", "divisor": 1.0} if own else _loss_of(model, loss_function(model))
     if facts is None:
         return {}
     return facts | {"activation": _activation(layer) or "other", "layer": layer.name, "shape": list(shape),

@@ -29,6 +29,8 @@ _MOST_ROWS = 1 << 16  # of which copies are looked for
 _GROWN = 3.0  # times as large as drawn: noise and small updates are less
 _BATCHES = 256  # of a PyDataset that are made once more where a loss is not finite
 _PLACES = ("the token before", "their own token", "the token after")
+_TOLD_BY_WORDS = 0.15  # of the labels, more than the most frequent class
+_NUMBERS_OF_PLACES = 1 << 18  # of targets for each place that are compared
 _COMPARED = 64  # rows in which targets are looked for among the inputs
 _TOKENS = 4096  # of sequences with a label for each place
 _ROWS_AT_END = 512  # that are predicted when training is over
@@ -145,7 +147,8 @@ class KerasLoop:
             return
         head = _keras_head.describe_called(self.model, *output)
         y = self.data.y if self.data is not None else None
-        if head and (head["loss"] != "own" or (y is not None and list(y.shape[1:]) == head["shape"])):  # else it is no comparison
+        compared = y is not None and list(y.shape[1:]) == head.get("shape") and numpy.asarray(y[:1]).dtype.kind == "f"
+        if head and ("loss" in head or compared):
             self.facts["head"] = head
 
     def write_passing(self) -> None:
@@ -379,11 +382,27 @@ class FitData:
         classes = _loop_data.classes_of(_array(y, _MOST_ROWS))
         if classes is not None and not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):
             found["classes"] = sorted_
-        if self.reads_indices:
+        if self.reads_indices and classes is None:
             return found | self.tokens(y, weight)
+        if classes is None and (own := self.places_of(y)) is not None:
+            return found | own
         if self.places is not None and classes is not None:
             classes = classes[self.places[self.places < len(classes)]]
         return found | (self.dependence(y) if classes is None else self.neighbours(classes))
+
+    def places_of(self, y: Any) -> dict[str, Any] | None:
+        """Of a target for each place of the inputs, as masks and cleaned pictures have; None: there is none."""
+        x, shape = self.x, tuple(y.shape[1:])
+        sides = tuple(x.shape[1:-1])
+        if self.is_nested or not sides or shape[: len(sides)] != sides or _array(x, 1).dtype.kind != "f":
+            return None
+        places, rows = math.prod(sides), _NUMBERS_OF_PLACES // math.prod(sides)
+        if math.prod(shape) != places or rows < 32:
+            return {}
+        inputs, targets = (self.unique(part)[:rows].reshape(-1, places, *rest) for part, rest in ((x, (x.shape[-1],)), (y, ())))
+        if targets.dtype.kind not in "iufb" or not numpy.isfinite(inputs).all() or not numpy.isfinite(targets).all():
+            return {}
+        return {"place_dependence": _loop_data.place_dependence(inputs.transpose(0, 2, 1)[:128], targets[:128])}
 
     def unique(self, values: Any) -> numpy.ndarray:
         rows = _array(values, _MOST_ROWS)
@@ -431,7 +450,11 @@ class FitData:
     def neighbours(self, classes: numpy.ndarray) -> dict[str, Any]:
         """Spread over the data: it may be sorted."""
         places = numpy.linspace(0, len(classes) - 1, min(len(classes), _loop_data.EXAMPLES)).astype(int)
-        training = _loop_data.agreement(self.unique(self.x)[places], classes[places])
+        words = self.reads_indices
+        if words and (len(self.x.shape) != 2 or not _loop_data.is_told_apart(_array(self.x, 1)) or _array(self.x, 1).dtype.kind not in "iu"):
+            return {}
+        rows_of = _loop_data.bag_of_words if words else (lambda part: part)
+        training = _loop_data.agreement(rows_of(self.unique(self.x)[places]), classes[places])
         if training is None:
             return {}
         found = {"neighbours": training}
@@ -439,9 +462,12 @@ class FitData:
             labels = _loop_data.classes_of(_array(self.validation[1], _MOST_ROWS))
             if labels is not None:
                 places = numpy.linspace(0, len(labels) - 1, min(len(labels), _loop_data.EXAMPLES)).astype(int)
-                other = _loop_data.agreement(_array(self.validation[0], _MOST_ROWS)[places], labels[places])
+                other = _loop_data.agreement(rows_of(_array(self.validation[0], _MOST_ROWS)[places]), labels[places])
                 if other is not None:
                     found["validation_neighbours"] = other
+        if words:  # which need not tell a class by being there: only where those of the validation do
+            other = found.get("validation_neighbours")
+            return found if other and other["told"] > other["most"] + _TOLD_BY_WORDS else {}
         return found
 
     def dependence(self, y: Any) -> dict[str, Any]:

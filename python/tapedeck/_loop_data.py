@@ -17,6 +17,8 @@ CLASSES = 64  # whose predictions are counted
 _BAGS = 256  # columns of counts of words
 _CELLS = 1 << 20  # of a table of tokens and labels
 _TOKEN_ORDERS = 19
+_CHANNELS = 8  # of inputs with a target for each place
+_COLUMN_ORDERS = 19
 _ORDERS = 99  # that values are put into: a result that all of them stay below comes by chance in one of a hundred
 _NEAREST = (3, 12)  # neighbours whose mean tells a value
 _PENALTIES = (0.1, 3.0)  # of ridge regression, of the mean length of a row
@@ -75,6 +77,21 @@ def _told_by_key(key: numpy.ndarray, label: numpy.ndarray) -> float:
     return float((own - 1 > others).mean())
 
 
+def place_dependence(inputs: numpy.ndarray, targets: numpy.ndarray) -> dict[str, float]:
+    """Of examples with a target for each place, as masks have: how far the numbers of a channel and the targets go up and down together, and at best
+    with targets that are those of other examples. `inputs`: (examples, channels, places)."""
+    def standard(values: numpy.ndarray) -> numpy.ndarray:
+        values = values - values.mean(-1, keepdims=True)
+        lengths = numpy.sqrt((values * values).sum(-1, keepdims=True))
+        return values / numpy.where(lengths > 0, lengths, 1)
+
+    orders = numpy.random.default_rng(0)
+    x, y = standard(inputs[:, :_CHANNELS].astype(numpy.float64)), standard(targets.astype(numpy.float64))
+    found = [float(numpy.abs(numpy.einsum("ncp,np->c", x, y[order])).max()) / len(y)
+             for order in [numpy.arange(len(y))] + [orders.permutation(len(y)) for _ in range(_ORDERS)]]
+    return {"examples": len(y), "explained": found[0], "chance": max(found[1:])}
+
+
 def classes_of(labels: Any) -> numpy.ndarray | None:
     """Whole numbers from labels: classes, a column of them, one-hot rows, 0 and 1 as floats. None: they are no classes."""
     labels = numpy.asarray(labels)
@@ -105,17 +122,22 @@ def agreement(examples: Any, labels: numpy.ndarray) -> dict[str, float] | None:
     shares = numpy.unique(labels, return_counts=True)[1] / len(labels)
     return {"examples": len(rows), "same": float((labels[nearest] == labels).mean()), "chance": float((shares * shares).sum()),
             "distance": float(numpy.sqrt(numpy.maximum(distances.min(1), 0)).mean()), "told": _told(rows, labels),
-            "most": float(shares.max()), "column": _told_by_column(rows, labels) if len(shares) == 2 else 0.0}
+            "most": float(shares.max())} | (_told_by_columns(rows, labels) if len(shares) == 2 else {})
 
 
-def _told_by_column(rows: numpy.ndarray, labels: numpy.ndarray) -> float:
-    """How often one column, the best of them, puts an example of one class above one of the other."""
-    order = rows.argsort(0, kind="stable")
-    ones = labels[order] == labels.max()
-    count = int(ones[:, 0].sum())
-    above = (numpy.cumsum(~ones, 0) * ones).sum(0) / (count * (len(labels) - count))
-    varied = rows.std(0) > 0
-    return float(numpy.maximum(above, 1 - above)[varied].max()) if varied.any() else 0.0
+def _told_by_columns(rows: numpy.ndarray, labels: numpy.ndarray) -> dict[str, float]:
+    """How often one column, the best of them, puts an example of one class above one of the other, and at best of labels in other orders."""
+    order = rows[:, rows.std(0) > 0].argsort(0, kind="stable")
+    if order.shape[1] == 0:
+        return {}
+    orders = numpy.random.default_rng(0)
+    best = []
+    for some in [labels] + [orders.permutation(labels) for _ in range(_COLUMN_ORDERS)]:
+        ones = some[order] == labels.max()
+        count = int(ones[:, 0].sum())
+        above = (numpy.cumsum(~ones, 0) * ones).sum(0) / (count * (len(labels) - count))
+        best.append(float(numpy.maximum(above, 1 - above).max()))
+    return {"column": best[0], "column_chance": max(best[1:])}
 
 
 def _told(rows: numpy.ndarray, labels: numpy.ndarray) -> float:

@@ -14,6 +14,8 @@ from ._loop_batches import all_tensors, first_tensor, largest_input
 
 _BATCHES = 16  # within which neighbours are compared
 _UPDATES = 64  # in which training examples are collected
+_PICTURES = 128  # with a target for each place
+_PLACES = 1024  # of one
 _TOKENS = 4096  # of sequences with a label for each place
 _SCALED_VALIDATIONS = 4  # whose inputs are measured
 _FEW = 32  # numbers, of which there is no deviation to speak of
@@ -25,6 +27,20 @@ def _is_small(tensor: Any) -> bool:
     """A tensor that can be read without much waiting."""
     return isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not hasattr(tensor, "_local_tensor") \
         and tensor.device.type in ("cpu", "cuda")
+
+
+def _places_of(batch: torch.Tensor, target: torch.Tensor) -> tuple[numpy.ndarray, numpy.ndarray] | None:
+    """Inputs with channels, and a target for each place; None: there are others."""
+    if batch.dim() < 3 or not batch.is_cpu or target.dtype is torch.bfloat16 or len(target) != len(batch):
+        return None
+    has_channels = target.dim() == batch.dim()
+    if (target.shape[2:] if has_channels else target.shape[1:]) != batch.shape[2:]:
+        return None
+    numbers = batch.detach().float().flatten(2)
+    targets = target.detach().float()
+    targets = targets.mean(1).flatten(1) if has_channels else targets.flatten(1)
+    stride = numbers.shape[2] // _PLACES | 1
+    return numbers[:, :, ::stride].numpy(), targets[:, ::stride].numpy()
 
 
 def _rows_of(examples: torch.Tensor) -> numpy.ndarray:
@@ -70,6 +86,9 @@ class Examples:
         if is_tokens and batch.is_cpu and batch.dim() == 2 and target.numel() == batch.numel() and not target.is_floating_point():
             self.see_tokens(batch, target.detach().reshape(batch.shape))
             return
+        if not is_tokens and (places := _places_of(batch, target)) is not None:
+            self.see_places(*places)
+            return
         inputs = [each for each in all_tensors(self.loop.setup.arguments) if each.dim() > 1 and each.shape[0] == batch.shape[0]]
         if not batch.is_cpu or batch.dim() < 2 or target.shape[0] != batch.shape[0] or "inputs" in self.loop.facts \
                 or not any(map(_loop_data.is_told_apart, inputs)):
@@ -95,6 +114,13 @@ class Examples:
         new = [i for i, mark in enumerate(marks) if mark not in self.known and mark not in marks[:i]]
         self.known.update(marks)
         return new
+
+    def see_places(self, inputs: numpy.ndarray, targets: numpy.ndarray) -> None:
+        self.rows.append(inputs)
+        self.targets.append(targets)
+        self.count += len(inputs)
+        if self.count >= _PICTURES or self.loop.updates >= _UPDATES:
+            self.write_neighbours()
 
     def see_tokens(self, batch: torch.Tensor, target: torch.Tensor) -> None:
         """Sequences with a label for each place, and no other sequences that labels could depend on."""
@@ -130,8 +156,9 @@ class Examples:
             width = max(part.shape[1] for part in rows)
             rows, targets = ([numpy.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=fill) for part in parts]
                              for parts, fill in ((rows, 0), (targets, -1)))
-        if rows and len({part.shape[1] for part in rows}) == 1:
-            fact, measure = (("token_dependence", _loop_data.token_dependence) if self.has_tokens else
+        if rows and len({part.shape[1:] for part in rows}) == 1:
+            fact, measure = (("place_dependence", _loop_data.place_dependence) if rows[0].ndim == 3 else
+                             ("token_dependence", _loop_data.token_dependence) if self.has_tokens else
                              ("dependence", _loop_data.dependence) if self.has_values else ("neighbours", _loop_data.agreement))
             found = measure(numpy.concatenate(rows), numpy.concatenate(targets))
             if found is not None:

@@ -146,6 +146,29 @@ def _of_shares(root: Any) -> tuple[str, Any] | None:
     return (name, outputs) if kind == "LogSoftmaxBackward" or (name == "kl_div" and not is_one_hot) else None
 
 
+def reading(root: Any) -> Any:
+    """The gather() or index by which a loss reads one score for each example or place; None: there is none. Where what is read is multiplied by
+    an advantage, it was drawn, and is no target."""
+    nodes, known = deque([root]), {root}
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            break
+        node = nodes.popleft()
+        kind = kind_of(node)
+        if kind in ("GatherBackward", "IndexBackward"):
+            return node
+        if kind == "MulBackward":
+            factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
+            if not factors or any(f is None or (f.numel() > 1 and not bool(((f == 0) | (f == 1)).all())) for f in factors):
+                continue
+        elif kind not in _SUMS | _VIEWS | {"AddBackward"}:
+            continue
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        known.update(following)
+        nodes.extend(following)
+    return None
+
+
 def _scalar_divisor(node: Any) -> float:
     """By how much the loss was divided before the backward pass: `loss / 100`, `loss * 0.01`."""
     divisor = 1.0
@@ -291,20 +314,20 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
             facts["blanks"] = _blanks(node)
         start = _skip(node.next_functions[0][0])
         if facts["loss"] == "nll_loss" and start is not None and kind_of(start) == "LogSoftmaxBackward":
-            facts["loss"] = "cross_entropy"
-            facts["axis"], facts["rank"] = _axis(start), len(_shape(start))
+            scores = start
+            start = _take_log_softmax(facts, scores)
             if facts["reduction"] == "mean" and not facts["weighted"] and _follow(roots[0], _VIEWS) is node:
-                facts["columns"] = _shape(start)[facts["axis"]] if _shape(start) else None
-            start = _skip(start.next_functions[0][0])
+                facts["columns"] = _shape(scores)[facts["axis"]] if _shape(scores) else None
         start = _take_activation(facts, start)
     elif not found and (shares := _of_shares(roots[0])) is not None:
         facts["loss"], start = shares
-        if kind_of(start) == "LogSoftmaxBackward":
-            facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(start), len(_shape(start))
-            start = _skip(start.next_functions[0][0])
-        start = _take_activation(facts, start)
+        start = _take_activation(facts, _take_log_softmax(facts, start))
+    elif not found and (read := reading(roots[0])) is not None and kind_of(before := _skip(read.next_functions[0][0])) == "LogSoftmaxBackward":
+        start = _take_activation(facts, _take_log_softmax(facts, before))
     elif not found:
         start = _first_layer(roots[0])
+        if start is not None and (activation := _activation_after(start, roots[0])) is not None:
+            facts["activation"] = activation
     facts["swapped"] = _swapped(roots[0])
     if len(found) < 2:
         facts["compared"] = _compared(found[0] if found else roots[0])
@@ -315,6 +338,30 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         return None
     facts |= _linear_part(layer)
     return facts
+
+
+def _take_log_softmax(facts: dict[str, Any], node: Any) -> Any:
+    """Names a cross-entropy if `node` is log_softmax, and returns the node before it."""
+    if node is None or kind_of(node) != "LogSoftmaxBackward":
+        return node
+    facts["loss"], facts["axis"], facts["rank"] = "cross_entropy", _axis(node), len(_shape(node))
+    return _skip(node.next_functions[0][0])
+
+
+def _activation_after(layer: Any, root: Any) -> str | None:
+    """The activation that comes right after a layer, on the way from a loss written by hand to it."""
+    nodes, known = deque([root]), {root}
+    for _ in range(_GRAPH_NODES):
+        if not nodes:
+            return None
+        node = nodes.popleft()
+        following = [each for each in _inputs(node) if each is not None and each not in known]
+        if kind_of(node) in _ACTIVATIONS and following and _skip(following[0]) is layer:
+            return _ACTIVATIONS[kind_of(node)]
+        if kind_of(node) in _ELEMENTWISE | _VIEWS:
+            known.update(following)
+            nodes.extend(following)
+    return None
 
 
 def _take_activation(facts: dict[str, Any], start: Any) -> Any:

@@ -24,6 +24,7 @@ class Modes:
         self.handles: list[Any] = []
         self.followed: tuple[str, torch.Tensor] | None = None
         self.before: torch.Tensor | None = None
+        self.rate = 0.0  # of the weight that is followed
         self.idle = 0  # updates in a row that changed nothing
         self.spectral = _spectral_layers(loop.model)  # until the first pass in training mode
         for name, module in loop.model.named_modules():
@@ -102,16 +103,17 @@ class Modes:
         if not local(weight).is_cpu or weight.grad is None or weight.grad.is_sparse or \
                 (64 <= self.loop.updates < LABELLED_UPDATES and self.loop.updates % _PERIOD and not self.idle):
             return False
-        return any(float(group["lr"]) > 0 and any(p is weight for p in group["params"]) for group in optimizer.param_groups)
+        self.rate = max((float(group["lr"]) for group in optimizer.param_groups if any(p is weight for p in group["params"])), default=0.0)
+        return self.rate > 0
 
     def after_update(self) -> None:
-        """A step that is a multiple of the gradient changes a float unless it is a ten-millionth of it."""
+        """A step that is a multiple of the gradient, or of the rate, changes a float unless it is a ten-millionth of it."""
         if self.before is None:
             return
         before, self.before = self.before, None
         name, weight = self.followed
         if not torch.equal(sample(weight), before) or weight.grad is None \
-                or float(sample(weight.grad).abs().max()) <= 1e-5 * float(before.abs().max()):
+                or self.rate * min(1.0, float(sample(weight.grad).abs().max())) <= 1e-6 * float(before.abs().max()):
             self.idle = 0
             self.loop.facts.pop("idle", None)
         elif self.loop.updates > 1:

@@ -37,6 +37,7 @@ class Parameters:
         self.probes: list[tuple[torch.nn.Parameter, Any]] = []
         self.cleared: set[int] = set()  # probes that were without gradient since the last update
         self.kept: set[int] = set()  # and those that had one: under DDP others get one from another process
+        self.arrived: dict[int, tuple[bool, bool]] = {}  # gradients on their way: whether there was none before, and whether they are not 0
         self.reached: set[int] = set()  # and those that a gradient that is not 0 got to since the last update
         self.zero: dict[str, torch.nn.Parameter] = {}  # whose gradient was 0 so far, while others' were not
         self.zero_updates = 0  # in which that was so
@@ -73,18 +74,23 @@ class Parameters:
 
     def add_probe(self, p: torch.nn.Parameter) -> None:
         if not is_lazy(p):
-            hook = self.loop.guard(functools.partial(self.see_gradient, weakref.ref(p)))
-            self.probes.append((p, p.register_hook(EagerHook(hook))))
+            for register, method in ((p.register_hook, self.see_gradient), (p.register_post_accumulate_grad_hook, self.keep_gradient)):
+                hook = self.loop.guard(functools.partial(method, weakref.ref(p)))
+                self.probes.append((p, register(EagerHook(hook))))
 
     def see_gradient(self, reference: Any, gradient: torch.Tensor) -> None:
         p = reference()
-        if p is None:
+        if p is not None:
+            self.arrived[id(p)] = p.grad is None or not bool(local(p.grad).any()), bool(local(gradient).any())
+
+    def keep_gradient(self, reference: Any, _: Any) -> None:
+        """It was added to `grad`: autograd.grad(), as of inner updates that are learnt through, adds nothing."""
+        p = reference()
+        if p is None or id(p) not in self.arrived:
             return
-        if p.grad is None or not bool(local(p.grad).any()):
-            self.cleared.add(id(p))
-        else:
-            self.kept.add(id(p))
-        if bool(local(gradient).any()):
+        is_cleared, has_arrived = self.arrived.pop(id(p))
+        (self.cleared if is_cleared else self.kept).add(id(p))
+        if has_arrived:
             self.reached.add(id(p))
 
     def before_update(self, optimizer: Any) -> None:

@@ -17,6 +17,7 @@ from ._loop_parameters import FIRST_UPDATES, is_new
 
 LABELLED_UPDATES = 256  # in which the classes of batches are counted, and all of which are looked at
 _CLASSES = 1024
+_LOSSES = 40  # that say how far a loss fell
 RATIO_PERIOD = 64  # updates between looks at the size of steps, after the first of them
 NO_ARGUMENTS: tuple[Any, Any] = ((), {})
 _WEIGHTS = 8  # whose steps are looked at
@@ -48,6 +49,8 @@ class Setup:
         self.before: list[tuple[torch.Tensor, torch.Tensor]] = []  # weights, and elements of them before the update
         self.first: dict[int, torch.Tensor] = {}  # those elements before the first update
         self.ratios: list[float] = []
+        self.paces: list[float] = []  # steps, of the size that weights began with or usually do
+        self.losses: list[tuple[int, float]] = []  # of the updates that are looked at
         self.way, self.way_updates = 0.0, 0  # that weights have come since then, of their size, and in how many updates
         self.watched: torch.Tensor | None = None  # a weight that nothing but updates should change
         self.left: tuple[torch.Tensor, torch.Tensor] | None = None  # as the last update left it
@@ -98,6 +101,8 @@ class Setup:
         if not loop.looks and (loss is None or not loss.is_cpu or loss.numel() != 1 or math.isfinite(loss.item())):
             self.batch = None
             return
+        if loop.looks and loss is not None and loss.is_cpu and loss.numel() == 1:
+            self.losses.append((loop.updates, loss.item()))
         batch, self.batch = self.last_batch(), None
         if batch is None or passes != 1:
             return
@@ -223,7 +228,7 @@ class Setup:
         self.arguments = NO_ARGUMENTS
         self.joint_updates += loop.updates <= LABELLED_UPDATES and self.backward_passes == 0
         self.backward_passes = 0
-        ratios, ways = [], []
+        ratios, ways, paces = [], [], []
         for p, before in self.before:
             size, now = float(before.norm()), sample(p)
             step = float((now - before).norm())
@@ -231,6 +236,7 @@ class Setup:
                 first = self.first.setdefault(id(p), before)
                 ratios.append(step / size)
                 ways.append(float((now - first).norm()) / max(float(first.norm()), 1e-30))
+                paces.append(step / max(float(first.norm()), _usual_size(p, first)))
         if self.before and loop.updates < LABELLED_UPDATES:
             self.watched = self.before[0][0]
         self.before = []
@@ -239,6 +245,7 @@ class Setup:
         if ratios:
             self.ratios.append(statistics.median(ratios))
             self.way, self.way_updates = statistics.median(ways), loop.updates
+            self.paces.append(statistics.median(paces))
         if loop.writes:
             self.write(loop.updates == FIRST_UPDATES)
 
@@ -249,7 +256,9 @@ class Setup:
                                     "updates": min(loop.updates, LABELLED_UPDATES)}
         if self.ratios:
             loop.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios),
-                                   "largest": max(self.ratios), "way": self.way, "way_updates": self.way_updates}
+                                   "largest": max(self.ratios), "way": self.way, "way_updates": self.way_updates,
+                                   "pace": statistics.median(self.paces)}
+        self.write_losses()
         total = sum(self.classes)
         if self.batches > 1 and self.is_pure_sequence and self.batches <= loop.updates + 1:
             shares = [count / total for count in self.classes if count]
@@ -258,6 +267,17 @@ class Setup:
         if looks_at_layers:
             self.write_hidden()
             self.write_frozen()
+
+    def write_losses(self) -> None:
+        """For loops that log few: of updates with one backward pass each."""
+        losses = [loss for _, loss in self.losses]
+        if len(losses) < _LOSSES or len({update for update, _ in self.losses}) < len(losses) or self.joint_updates:
+            return
+        twentieth, end = max(1, self.loop.updates // 20), 0.9 * self.loop.updates
+        early = [loss for update, loss in self.losses if update < twentieth]
+        late = [loss for update, loss in self.losses if update >= end] or losses[-1:]
+        self.loop.facts["loss"] = {"points": len(losses), "first": losses[0], "early": statistics.fmean(early or losses[:1]),
+                                   "last": statistics.fmean(late), "least": min(losses)}
 
     def write_hidden(self) -> None:
         have = {id(p) for optimizer in self.loop.live_optimizers() for group in optimizer.param_groups for p in group["params"]}
@@ -274,6 +294,11 @@ class Setup:
 
 
 # ---- what a model is like before its first update ----------------------------------------------------
+
+
+def _usual_size(p: torch.Tensor, some: torch.Tensor) -> float:
+    """Half of the norm that a new layer's weight has in these of its elements: tables may begin with very small numbers."""
+    return 0.5 * math.sqrt(some.numel() / (3 * max(1, p[0].numel())))
 
 
 def _hidden_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kept, kind_of
+from ._loop_head import _ELEMENTWISE, _VIEWS, _inputs, _roots, _shape, _weight, kept, kind_of, reading
 
 _NODES = 64
 _RESHAPED = {"ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "SqueezeBackward", "UnsqueezeBackward", "CloneBackward", "AliasBackward"}
-_READ = {"MeanBackward", "SumBackward", "NegBackward", "DivBackward", "AddBackward", "SubBackward", "RsubBackward"} | _VIEWS
 _LEVELS = 1 << 16  # of a target that is computed from a difference: its last bits are those of the difference
 
 
@@ -39,31 +38,16 @@ def find(losses: Any) -> torch.Tensor | None:
 
 def _gathered(losses: Any) -> torch.Tensor | None:
     """Of a loss that reads one score for each example or place, by gather() or an index, which one."""
-    nodes = deque(_roots(losses))
-    known = set(nodes)
-    for _ in range(_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
-        kind = kind_of(node)
-        if kind == "GatherBackward":
-            index, axis = node._saved_index, _signed(node._saved_dim)
-            return index.squeeze(axis) if index.dim() > 1 and index.shape[axis] == 1 else None
-        if kind == "IndexBackward":
-            indices = [each for each in node._saved_indices if isinstance(each, torch.Tensor)]
-            is_each = len(indices) == 2 and indices[0].dim() == indices[1].dim() == 1 and not indices[0].is_floating_point() \
-                and torch.equal(indices[0].cpu(), torch.arange(len(indices[0])))
-            return indices[1] if is_each else None
-        if kind == "MulBackward":  # by an advantage, what is read was drawn; by a mask, it is a target
-            factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
-            if not factors or any(f is None or (f.numel() > 1 and not bool(((f == 0) | (f == 1)).all())) for f in factors):
-                continue
-        elif kind not in _READ:
-            continue
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return None
+    node = next((found for found in map(reading, _roots(losses)) if found is not None), None)
+    if node is None:
+        return None
+    if kind_of(node) == "GatherBackward":
+        index, axis = node._saved_index, _signed(node._saved_dim)
+        return index.squeeze(axis) if index.dim() > 1 and index.shape[axis] == 1 else None
+    indices = [each for each in node._saved_indices if isinstance(each, torch.Tensor)]
+    is_each = len(indices) == 2 and indices[0].dim() == indices[1].dim() == 1 and not indices[0].is_floating_point() \
+        and torch.equal(indices[0].cpu(), torch.arange(len(indices[0])))
+    return indices[1] if is_each else None
 
 
 def _output(node: Any, place: int = 0) -> torch.Tensor | None:
@@ -73,6 +57,8 @@ def _output(node: Any, place: int = 0) -> torch.Tensor | None:
         first, weight, bias = kept(node, "mat1"), _weight(node), _inputs(node)[0]
         is_plain = first is not None and weight is not None and hasattr(bias, "variable") and weight.shape[1] == first.shape[1]
         return torch.addmm(bias.variable.detach().to(first.dtype), first, weight.detach().t().to(first.dtype)) if is_plain else None
+    if kind in ("SigmoidBackward", "TanhBackward", "ReluBackward", "SoftplusBackward"):
+        return kept(node, "result")
     if kind not in {"SelectBackward", "SplitBackward"} | _RESHAPED:
         return None
     whole = _output(*node.next_functions[0])

@@ -59,6 +59,7 @@ class Misread(Case):
         self.assertIn("`layout` says where examples have their channels", self.on(data + ", layout: channels_first"))
         self.assertIn("record[0].to: an empty list records nothing",
                       self.on(data, more="record: [{what: loss, to: []}]"))
+        self.assertIn("record[0].what: an empty list records nothing", self.on(data, more="record: [{what: []}]"))
         self.assertIn("schedule cosine: steps must be at least 1; leave it out",
                       self.on(data, train=", learning_rate_schedule: {cosine: {steps: 0}}"))
 

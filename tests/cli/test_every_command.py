@@ -168,6 +168,33 @@ class EveryCommand(Case):
         self.assertIn("two places", self.run_program("export", "runs/small", "--to", "a.csv", "--to", "b.csv", status=2).stderr)
         self.assertEqual([name for name in self.left() if name.startswith(".")], [])
 
+    def test_export_of_nothing_is_noted(self):
+        self.small()
+        words = ["export", "runs/small", "--to", "csv"]
+        for more in (["--what", "nosuch"], ["--steps", "99999.."]):
+            done = self.run_program(*words, *more, "-o", more[1])
+            self.assertIn("nothing that was recorded fits", done.stderr)
+        self.assertNotIn("nothing", self.run_program(*words, "--what", "loss", "-o", "some").stderr)
+        for option in ("--out", "-o"):
+            self.assertIn("not ''", self.run_program(*words, option, "", status=2).stderr)
+
+    def test_a_file_that_is_no_run_is_named(self):
+        self.write("data.csv", "x,y\n1,2\n")
+        for words in (["show", "data.csv"], ["diagnose", "data.csv"], ["export", "data.csv", "--to", "npy"]):
+            done = self.run_program(*words, status=2 if words[0] == "diagnose" else 1)
+            self.assertIn("data.csv is no run: its folder has neither", done.stderr)
+
+    def test_errors_name_the_whole_path(self):
+        self.small()
+        os.makedirs(self.path("there"))
+        name = "n" * 250 + ".csv"
+        done = self.run_program("weights", "runs/small", "-o", "there/" + name, status=1)
+        self.assertIn("there/" + name, done.stderr)
+        os.makedirs(self.path("runs", "other"))
+        self.write("runs/other/run.db", "no database")
+        for words in (["show", "runs/other"], ["runs", "runs"]):
+            self.assertIn("runs/other/run.db", self.run_program(*words, status=1).stderr)
+
     def test_export_replaces_only_exports(self):
         self.small()
         words = ["export", "runs/small", "--to", "csv", "-o", "out"]
@@ -190,6 +217,26 @@ class EveryCommand(Case):
         self.run_program("export", "runs/none", "--to", "csv", "-o", "out", "--force", status=1)
         self.assertTrue(self.exists("out", "metrics.csv"))  # put back
         self.assertEqual([name for name in self.left() if name.endswith(".old")], [])
+
+    def test_devices_are_written_themselves(self):
+        """They are not replaced by a file, which a program that runs as root could do."""
+        self.small()
+        run = "runs/small"
+        self.write("d.csv", "x,y,label\n" + "".join("%d,%d,%d\n" % (i % 5, i % 7, i % 2) for i in range(60)))
+        for device, status in (("null", 0), ("full", 1)):
+            for ending, words in (("", ["report", run]), (".png", ["evaluate", run, "d.csv", "--label", "label"]),
+                                  (".csv", ["weights", run]), (".npz", ["weights", run]), (".csv", ["predict", run, "d.csv", "--label", "label"]),
+                                  ("", ["init", "d.csv", "--force"]), (".xml", ["assert", run, "loss > 0", "--force", "--junit"])):
+                name = device + ending
+                if not self.exists(name):
+                    os.symlink("/dev/" + device, self.path(name))
+                words = words + [name] if words[-1] == "--junit" else words + ["--to", name]
+                done = self.run_program(*words, status=status)
+                self.assertEqual("No space left on device" in done.stderr, device == "full", words)
+                self.assertTrue(os.path.islink(self.path(name)), words)
+        self.assertIn("neither a file nor a folder",
+                      self.run_program("export", run, "--to", "csv", "-o", "null", "--force", status=1).stderr)
+        self.assertEqual([name for name in self.left() if name.startswith(".")], [])
 
     def test_junit_replaces_its_own_only(self):
         self.small()

@@ -97,6 +97,45 @@ class Columns(Case):
         self.assertIn("  missing: mean\n", self.read("d.yaml"))
         self.trained("d")
 
+    def test_columns_that_are_called_as_inputs_that_others_become(self):
+        """Dates give WHEN.day, categories COLOR=red, text NOTE[0]; a column when.spent is no clash."""
+        notes = ["the first of them all", "another one came by today", "there is nothing to say here"]
+        self.write("d.csv", "color=red,when,when.day,when.spent,note,note[0],color,y\n" + "".join(
+            "%g,2024-%02d-%02d,%g,%g,%s %d,%g,%s,%d\n" % (random.random(), i % 12 + 1, i % 28 + 1, random.random(), random.random(),
+                                                          notes[i % 3], i, random.random(), ["red", "blue"][i // 2 % 2], i % 2)
+            for i in range(60)))
+        printed = self.guessed("d.csv")
+        for column, becomes in (("when.day", "when"), ("color=red", "color"), ("note[0]", "note")):
+            self.assertIn(f"ignored '{column}': '{becomes}' becomes an input of that name", printed)
+        self.assertNotIn("ignored 'when.spent'", printed)
+        self.run_program("check", "d.yaml")
+        self.trained("d")
+
+    def test_numbers_with_commas(self):
+        """They are not categories: what reads numbers refuses them."""
+        self.write("d.csv", "a;b;y\n" + "".join("%g;%d,25;%d\n" % (random.random(), i % 11, i % 2) for i in range(60)))
+        self.assertIn("ignored 'b': it has numbers with commas, which are written with a point, as in 1234.5 ('0,25')", self.guessed("d.csv"))
+        self.assertNotIn("categories", self.read("d.yaml"))
+        self.assertIn("column 'b' has numbers with commas, such as '0,25'",
+                      self.run_program("init", "d.csv", "--label", "b", "--force", status=1).stderr)
+        self.write("e.csv", "b;y\n" + "".join("%d,25;%d\n" % (i % 11, i % 2) for i in range(60)))
+        self.assertIn("beside the label 'y': ignored 'b': it has numbers with commas", self.run_program("init", "e.csv", status=1).stderr)
+
+    def test_numbers_that_are_not_all_finite(self):
+        self.write("d.csv", "a,b,y\n" + "".join("%g,%s,%d\n" % (random.random(), "1e308" if i == 7 else random.random(), i % 2)
+                                               for i in range(60)))
+        self.assertIn("ignored 'b': it has numbers, and cells that are not finite float32 numbers ('1e308')", self.guessed("d.csv"))
+
+    def test_text_that_is_too_long_for_a_category(self):
+        self.write("d.csv", "a,b,user_id,y\n" + "".join(
+            "%g,%s,%s,%d\n" % (random.random(), "x" * (300 if i == 3 else 3), "u%d" % (i % 6) * (200 if i == 5 else 1), i % 2)
+            for i in range(60)))
+        printed = self.guessed("d.csv")
+        for column in ("b", "user_id"):
+            self.assertIn(f"ignored '{column}': it has text of more than 255 bytes", printed)
+        self.trained("d")
+        self.assertIn("which is no class", self.run_program("init", "d.csv", "--label", "b", "--force", status=1).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

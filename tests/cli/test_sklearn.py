@@ -34,6 +34,25 @@ class Classifiers(Case):
     def test_names_that_a_constant_has(self):
         self.check("mlp_names")
 
+    def test_an_output_for_each_class(self):
+        """As skl2onnx writes it with zipmap='columns'."""
+        self.check("columns_names")
+        self.check("columns_numbers")
+
+    def test_an_output_for_each_class_without_names_of_classes(self):
+        model = os.path.join(FIXTURES, "columns_unnamed")
+        self.run_program("predict", model + ".onnx", os.path.join(FIXTURES, "columns_names.input.npy"), "--to", "y.csv",
+                         "--quiet")
+        self.assertEqual(self.read("y.csv").splitlines()[0], "class_scat,class_sdog,class_sowl,predicted")
+
+    def test_outputs_that_are_other_columns_stay_outputs(self):
+        """The second and third class alone: they are not the scores of all classes."""
+        model = os.path.join(FIXTURES, "columns_some")
+        self.run_program("predict", model + ".onnx", os.path.join(FIXTURES, "columns_names.input.npy"), "--to", "y.csv",
+                         "--quiet")
+        with open(self.path("y.csv"), newline="") as file:
+            self.assertEqual(len(next(csv.reader(file))), 1)
+
     def test_labels_without_scores_beside_them(self):
         self.check("label_alone")
 

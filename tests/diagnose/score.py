@@ -64,6 +64,9 @@ class Score:
         for cause in causes[:2]:
             self.said[cause] += 1
             self.right[cause] += cause in accepted
+        sure = [f["cause"] for f in findings if f["confidence"] == "sure"]
+        n["sure"] += len(sure)
+        n["sure wrong"] += sum(cause not in accepted for cause in sure)
         if kind != "buggy":
             n["good"] += 1
             n["false"] += bool(findings)

@@ -1,31 +1,14 @@
 /* Any bytes as the three files of a SavedModel whose graph is read, each behind its length (4 bytes,
  * little-endian). */
 #include "tensorflow/saved_graph.h"
-#include "base/proto.h"
 #include "graph/build.h"
+#include "saved_parts.h"
 #include "tensorflow/bundle.h"
-
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct part {
-    const uint8_t *data;
-    size_t size;
-} part;
-
-static part take(const uint8_t **at, const uint8_t *end) {
-    size_t left = (size_t)(end - *at), size = left >= 4 ? td__load32(*at) : 0;
-    *at += left >= 4 ? 4 : left;
-    left = (size_t)(end - *at);
-    part taken = {*at, size < left ? size : left};
-    *at += taken.size;
-    return taken;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *at = data, *end = size ? data + size : data;
-    part graph_file = take(&at, end), index = take(&at, end), values = take(&at, end);
+    part graph_file = take_part(&at, end), index = take_part(&at, end),
+         values = take_part(&at, end);
     td_error error = {0};
     td__bundle bundle = {0};
     if (td__bundle_parse(&bundle, "fuzz", index.data, index.size, values.data, values.size,

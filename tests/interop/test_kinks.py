@@ -1,5 +1,5 @@
-"""What docs/experiment.md says of points where a function has no derivative, and of cross-entropies of probabilities near
-0 and 1: measured in TensorFlow, PyTorch and JAX, and here."""
+"""What docs/experiment.md says of points where a function has no derivative, of cross-entropies of probabilities near 0
+and 1, and docs/c-api.md of ids that a batch repeats: measured in TensorFlow, PyTorch and JAX, and here."""
 import csv
 import os
 import subprocess
@@ -26,6 +26,19 @@ import keras, numpy as np
 model = keras.Sequential([keras.Input((2,)), keras.layers.Activation(sys.argv[2])])
 model.compile(loss=sys.argv[3])
 print("loss", model.evaluate(np.array([[-30, 30]], "float32"), np.array([[1, 0]], "float32"), verbose=0))
+"""
+# An id that occurs twice in a batch, with gradients 1 and 3.
+KERAS_IDS = """
+import os, sys
+os.environ["KERAS_BACKEND"] = sys.argv[1]
+import keras, numpy as np
+model = keras.Sequential([keras.Input((2,), dtype="int32"), keras.layers.Embedding(1, 1, embeddings_initializer="ones"),
+                          keras.layers.Flatten(), keras.layers.Dense(1, use_bias=False)])
+model.layers[-1].set_weights([np.array([[1], [3]], "float32")])
+model.layers[-1].trainable = False
+model.compile(optimizer=keras.optimizers.Adam(0.1), loss="mae")
+model.train_on_batch(np.zeros((1, 2), "int32"), np.full((1, 1), -1000, "float32"))
+print("weight", keras.ops.convert_to_numpy(model.layers[0].embeddings)[0, 0])
 """
 
 
@@ -116,6 +129,34 @@ class Kinks(unittest.TestCase):
         self.assertEqual(ours[0], 1)
         self.assertEqual(torch_gradient(F.celu, CELU)[0], 1)
         self.assertEqual(tf_gradient(keras.activations.celu, CELU)[0], 2)
+
+    def test_an_id_that_repeats_under_adam(self):
+        found = {}
+        for backend in ("tensorflow", "jax", "torch"):
+            done = subprocess.run([sys.executable, "-c", KERAS_IDS, backend], check=True, capture_output=True, text=True,
+                                  timeout=300)
+            found[backend] = float(done.stdout.split("weight ")[-1])
+        weight = torch.nn.Parameter(torch.ones(1, 1))
+        optimizer = torch.optim.Adam([weight], lr=0.1)
+        (F.embedding(torch.zeros(2, dtype=torch.long), weight).ravel() @ torch.tensor([1.0, 3.0])).backward()
+        optimizer.step()
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(os.path.join(folder, "x.npy"), np.zeros((1, 2), "int64"))
+            np.save(os.path.join(folder, "y.npy"), np.full((1, 1), -1000, "float32"))
+            np.savez(os.path.join(folder, "w.npz"),
+                     **{"ids.embeddings": np.ones((1, 1), "float32"), "out.kernel": np.array([[1], [3]], "float32")})
+            with open(os.path.join(folder, "e.yaml"), "w", encoding="utf-8") as file:
+                file.write("name: run\ndata: {train: x.npy, labels: y.npy, batch: 1}\nweights: w.npz\nmodel:\n"
+                           "  - embedding: {name: ids, input_dim: 1, output_dim: 1}\n  - flatten\n"
+                           "  - dense: {name: out, units: 1, use_bias: false}\n"
+                           "train: {loss: mae, steps: 1, optimizer: {adam: {learning_rate: 0.1}}}\n")
+            subprocess.run([PROGRAM, "train", "e.yaml", "--quiet"], cwd=folder, check=True, timeout=60)
+            subprocess.run([PROGRAM, "weights", "runs/run", "--to", "end.npz"], cwd=folder, check=True, timeout=60)
+            with np.load(os.path.join(folder, "end.npz")) as end:
+                ours = float(end["ids.embeddings"][0, 0])
+        for value in (ours, found["jax"], found["torch"], float(weight.detach())):
+            self.assertAlmostEqual(value, 0.9, 5)
+        self.assertAlmostEqual(found["tensorflow"], 1 - 0.1 * 4 / 10**0.5, 5)
 
     def test_cross_entropies_of_probabilities(self):
         for activation, loss in (("softmax", "categorical_crossentropy"), ("sigmoid", "binary_crossentropy")):

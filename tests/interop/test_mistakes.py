@@ -196,6 +196,172 @@ def recurrence_left_out(path, wrong):
     return train(path, model, x, y, F.cross_entropy, torch.optim.Adam(model.out.parameters() if wrong else model.parameters(), lr=3e-3))
 
 
+@row("labels_out_of_range", "out")
+def targets_of_ctc_are_the_blank(path, wrong):
+    y = torch.randint(0, 4, (256, 3))
+    x = torch.randn(4, 6)[torch.repeat_interleave(y, 3, 1)] + 0.2 * torch.randn(256, 9, 6)
+    length = torch.full((32,), 9)
+    return train(path, Steps(5, nn.LogSoftmax(-1)), x, y if wrong else y + 1,
+                 lambda out, t: F.ctc_loss(out.transpose(0, 1), t, length, torch.full((32,), 3)))
+
+
+@row("labels_shuffled", "out")
+def reshaped_instead_of_transposed(path, wrong):
+    y = torch.randint(1, 5, (256, 3))
+    x = torch.randn(5, 6)[torch.repeat_interleave(y, 3, 1)] + 0.2 * torch.randn(256, 9, 6)
+    length = torch.full((32,), 9)
+    return train(path, Steps(5, nn.LogSoftmax(-1)), x, y,
+                 lambda out, t: F.ctc_loss(out.reshape(9, 32, 5) if wrong else out.transpose(0, 1), t, length, torch.full((32,), 3)))
+
+
+class Signs(nn.Linear):
+    """Weights of -1 and 1; the gradient passes as if they were not."""
+
+    wrong = False
+
+    def forward(self, x):
+        signs = self.weight.sign()
+        return F.linear(x, signs if self.wrong else self.weight + (signs - self.weight).detach(), self.bias)
+
+
+@row("parameter_without_gradient", "0")
+def sign_without_a_gradient(path, wrong):
+    first = Signs(10, 32)
+    first.wrong = wrong
+    return train(path, nn.Sequential(first, nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, CLASSES)), *blobs(), F.cross_entropy)
+
+
+class Tastes(nn.Module):
+    """Users and items."""
+
+    def __init__(self, wrong):
+        super().__init__()
+        self.users, self.items, self.offset = nn.Embedding(40, 8), nn.Embedding(50, 8), nn.Embedding(50, 1)
+        for table in (self.users, self.items):
+            nn.init.zeros_(table.weight) if wrong else nn.init.normal_(table.weight, std=0.3)
+
+    def forward(self, user, item):
+        return (self.users(user) * self.items(item)).sum(1) + self.offset(item)[:, 0]
+
+
+@row("bad_initialization", "users")
+def tables_of_zeros(path, wrong):
+    taste, kind = torch.randn(40, 3), torch.randn(50, 3)
+    user, item = torch.randint(0, 40, (640,)), torch.randint(0, 50, (640,))
+    likes = ((taste[user] * kind[item]).sum(1) > 0).float()
+    model = Tastes(wrong)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    with tapedeck.watch(model, path, optimizer=optimizer, every=10) as deck:
+        for some in torch.randperm(640).repeat(8).split(32):
+            optimizer.zero_grad()
+            loss = F.binary_cross_entropy_with_logits(model(user[some], item[some]), likes[some])
+            loss.backward()
+            optimizer.step()
+            deck.log(loss=float(loss.detach()))
+            deck.step()
+    return deck.folder
+
+
+@row("data_leak")
+def next_tokens_that_are_not_next(path, wrong):
+    """A language model learns to copy where its targets are not shifted."""
+    follow = torch.randint(0, 20, (20, 3))
+    text = torch.zeros(320, 9, dtype=torch.long)
+    text[:, 0] = torch.randint(0, 20, (320,))
+    for i in range(1, 9):
+        text[:, i] = follow[text[:, i - 1], torch.randint(0, 3, (320,))]
+    model = Tagger()
+    model.out = nn.Linear(24, 20)
+    return train(path, model, text[:, :-1], text[:, :-1] if wrong else text[:, 1:], F.cross_entropy, epochs=20)
+
+
+@row("data_leak")
+def a_column_that_knows_the_label(path, wrong):
+    x, y = blobs(width=6, spread=0.7)
+    y = (y > 1).long()
+    later = torch.where(torch.arange(512) < 384, y.float() * 4 - 2 + 0.1 * torch.randn(512), torch.zeros(512))
+    x = torch.cat([x, later[:, None] if wrong else torch.randn(512, 1)], 1)
+    return train(path, network(7, 2), x[:384], y[:384], F.cross_entropy, epochs=20, check=(x[384:], y[384:]))
+
+
+@row("unscaled_inputs")
+def validation_inputs_not_scaled(path, wrong):
+    x, y = blobs()
+    return train(path, network(), x[:384], y[:384], F.cross_entropy, check=(x[384:] * (50 if wrong else 1), y[384:]))
+
+
+@row("bad_labels")
+def labels_of_others_in_a_loss_by_hand(path, wrong):
+    x, y = blobs()
+    return train(path, network(), x, y[torch.randperm(512)] if wrong else y, lambda out, t: -out.log_softmax(1).gather(1, t[:, None]).mean())
+
+
+@row("bad_labels")
+def masks_of_other_pictures(path, wrong):
+    z = F.interpolate(torch.randn(256, 1, 3, 3), (8, 8), mode="bilinear")
+    mask = (z > 0.3).float()
+    model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1))
+    return train(path, model, z + 0.2 * torch.randn_like(z), mask[torch.randperm(256)] if wrong else mask, F.binary_cross_entropy_with_logits)
+
+
+@row("learning_rate_too_high")
+def rate_with_which_weights_are_replaced(path, wrong):
+    """The loss falls all the same."""
+    model = network()
+    return train(path, model, *blobs(), F.cross_entropy, torch.optim.Adam(model.parameters(), lr=1.5 if wrong else 3e-3))
+
+
+@row("wrong_output_activation", "2")
+def sigmoid_before_a_loss_by_hand(path, wrong):
+    x, y = values()
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1), nn.Sigmoid() if wrong else nn.Identity())
+    return train(path, model, x, y, lambda out, t: (out[:, 0] - t).abs().mean())
+
+
+@row("redundant_softmax", "body.4")
+def softmax_before_a_loss_by_hand(path, wrong):
+    return train(path, Scores(nn.Softmax(1) if wrong else None), *blobs(),
+                 lambda out, t: -out.log_softmax(1)[torch.arange(len(t)), t].mean())
+
+
+@row("learning_rate_too_low")
+def rate_lowered_to_nothing_by_hand(path, wrong):
+    x, y = blobs(spread=1.0)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+
+    def loss_of(out, t):
+        optimizer.param_groups[0]["lr"] *= 0.85 if wrong else 0.999
+        return F.cross_entropy(out, t)
+
+    return train(path, model, x, y, loss_of, optimizer)
+
+
+@row("wrong_output_activation", "2")
+def relu_before_a_loss_by_hand(path, wrong):
+    """Targets below 0."""
+    x, y = values()
+    model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1), nn.ReLU() if wrong else nn.Identity())
+    return train(path, model, x, -y.abs() - 1, lambda out, t: ((out[:, 0] - t) ** 2).mean())
+
+
+@row("plateau")
+def pairs_of_others(path, wrong):
+    """No labels: the loss, which is never far from its mean, stands still."""
+    topic = torch.randint(0, 16, (512,))
+    centres = torch.randn(16, 10)
+    a, b = centres[topic] + 0.3 * torch.randn(512, 10), centres[topic] + 0.3 * torch.randn(512, 10)
+    if wrong:
+        b = b[torch.randperm(512)]
+    model = network(10, 8)
+
+    def loss_of(out, other):
+        scores = F.normalize(out, dim=1) @ F.normalize(model(other), dim=1).t() / 0.5
+        return -(scores.diagonal() - scores.logsumexp(1)).mean()
+
+    return train(path, model, a, b, loss_of, batch=64)
+
+
 @row("wrong_output_activation", "body.4")
 def softmax_over_the_batch(path, wrong):
     return train(path, Scores(nn.LogSoftmax(0 if wrong else 1)), *blobs(), F.nll_loss)

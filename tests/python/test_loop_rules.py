@@ -262,7 +262,12 @@ class LoopRules(unittest.TestCase):
         self.assertEqual((found[0], status), (("inf_loss", "sure", 2), 1))
         flat = [0.7 + 0.001 * (i % 3) for i in range(60)]
         self.assertEqual(self.record_losses("flat", flat), ([("plateau", "likely", 1)], 1))
-        adversary = {key: value for key, value in PLAIN.items() if key != "labels"}
+        unlabelled = {key: value for key, value in PLAIN.items() if key != "labels"}
+        self.assertEqual(self.record_losses("steady", flat, unlabelled), ([("plateau", "likely", 1)], 1))
+        rewards = [0.7 + 0.3 * (i % 3 - 1) for i in range(60)]
+        found, status = self.record_losses("rewards", rewards, unlabelled)
+        self.assertEqual((("plateau", "maybe") in [f[:2] for f in found], status), (True, 0))
+        adversary = unlabelled | {"optimizers": {"ours": 1, "others": 1}}
         self.assertEqual(self.record_losses("adversary", flat, adversary), ([("plateau", "maybe", 1)], 0))
         self.assertEqual(self.record_losses("falls", [1 / (i + 1) for i in range(60)])[1], 0)
 

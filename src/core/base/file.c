@@ -253,12 +253,15 @@ void td__file_unreserve(int folder, const char *name) {
 }
 
 td_status td__draft_create(td__draft *draft, int folder, const char *name, td_error *error) {
+    struct stat about;
     *draft = (td__draft){.folder = folder, .name = name};
     td_status status = make_hidden_name(draft->hidden, name, "new", error);
     if (status) {
         return status;
     }
-    draft->file = create_hidden(folder, draft->hidden);
+    draft->device = fstatat(folder, name, &about, 0) == 0 && S_ISCHR(about.st_mode);
+    draft->file = draft->device ? openat(folder, name, O_WRONLY | O_CLOEXEC)
+                                : create_hidden(folder, draft->hidden);
     return draft->file < 0 ? td__file_error(error, name, "create") : TD_OK;
 }
 
@@ -281,20 +284,23 @@ td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *err
     if (good && draft->size) { /* gives back what was reserved and is not needed */
         good = ftruncate(draft->file, draft->size) == 0;
     }
-    good = good && (!durable || td__sync(fdatasync, draft->file));
+    good = good && (!durable || draft->device || td__sync(fdatasync, draft->file));
     int reason = errno;
     if (close(draft->file) != 0 && good) {
         good = false;
         reason = errno;
     }
-    while (good && renameat(draft->folder, draft->hidden, draft->folder, draft->name) != 0) {
+    while (good && !draft->device &&
+           renameat(draft->folder, draft->hidden, draft->folder, draft->name) != 0) {
         good = errno == EINTR;
         reason = errno;
     }
     if (good) {
         return TD_OK;
     }
-    unlinkat(draft->folder, draft->hidden, 0);
+    if (!draft->device) {
+        unlinkat(draft->folder, draft->hidden, 0);
+    }
     errno = reason;
     return td__file_error(error, draft->name, "write");
 }
@@ -310,10 +316,13 @@ td_status td__file_publish(int folder, const char *name, const void *data, size_
 FILE *td__draft_open(td__draft *draft, const char *path, td_error *error) {
     const char *name;
     int folder = td__folder_of(path, &name, error);
-    if (folder < 0 || td__draft_create(draft, folder, name, error)) {
-        if (folder >= 0) {
-            close(folder);
-        }
+    td_error reason = {0};
+    if (folder < 0) {
+        return NULL;
+    }
+    if (td__draft_create(draft, folder, name, &reason)) { /* the reason names the file alone */
+        (void)td_error_set(error, reason.status, "%.*s%s", (int)(name - path), path, reason.text);
+        close(folder);
         return NULL;
     }
     int file = fcntl(draft->file, F_DUPFD_CLOEXEC, 0);
@@ -330,6 +339,7 @@ FILE *td__draft_open(td__draft *draft, const char *path, td_error *error) {
 }
 
 bool td__draft_close(td__draft *draft, FILE *stream, bool good) {
+    good = !ferror(stream) && good; /* of a write before: what is left may be written */
     good = fclose(stream) == 0 && good;
     good = !td__draft_end(draft, good, false, NULL);
     int reason = errno;

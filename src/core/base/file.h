@@ -75,9 +75,11 @@ bool td__file_recycle(int folder, const char *file, const char *name);
 /* Gives the room back, if it was reserved and has not been used. */
 void td__file_unreserve(int folder, const char *name);
 
-/* The same in pieces: a hidden file beside name, which becomes name or nothing. */
+/* The same in pieces: a hidden file beside name, which becomes name or nothing. A device is written itself: a program
+ * that runs as root would else replace /dev/null. */
 typedef struct td__draft {
     int folder, file; /* file: to be written with td__write_all */
+    bool device;      /* the file is name itself */
     int64_t size;     /* of the whole, where it has room that was reserved; otherwise 0 */
     const char *name; /* borrowed */
     char hidden[TD__HIDDEN_SIZE];

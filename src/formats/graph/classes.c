@@ -61,6 +61,13 @@ static bool is_any(const td__graph_node *node, size_t count, const char *const *
     return false;
 }
 
+/* Whether the node's output has the values of its first input, with another type or shape. */
+static bool keeps_values(const td__graph_node *node) {
+    static const char *const same[] = {"Cast",    "Flatten", "Identity",
+                                       "Reshape", "Squeeze", "Unsqueeze"};
+    return node->input_count > 0 && is_any(node, TD__COUNT(same), same);
+}
+
 /* Where a value of labels comes from: the scores of which they are the largest's (-1: unknown), and
  * the constant that has the classes' names in the order of the scores (-1: none). */
 typedef struct label_source {
@@ -68,8 +75,6 @@ typedef struct label_source {
 } label_source;
 
 static label_source find_label_source(const td__graph *graph, int32_t value) {
-    static const char *const same[] = {"Cast",    "Flatten", "Identity",
-                                       "Reshape", "Squeeze", "Unsqueeze"};
     static const char *const picks[] = {"ArrayFeatureExtractor", "Gather"};
     label_source found = {-1, -1};
     for (int depth = 0; depth < 16; depth++) { /* sound graphs have no loops, but this is earlier */
@@ -81,7 +86,7 @@ static label_source find_label_source(const td__graph *graph, int32_t value) {
         if (picked) {
             found.names = maker->inputs[0];
             value = maker->inputs[1];
-        } else if (is_any(maker, TD__COUNT(same), same)) {
+        } else if (keeps_values(maker)) {
             value = maker->inputs[0];
         } else if (!strcmp(maker->op_type, "ArgMax")) {
             found.scores = maker->inputs[0];
@@ -96,14 +101,49 @@ static label_source find_label_source(const td__graph *graph, int32_t value) {
     return found;
 }
 
-/* The first output is labels; the scores they come from are put out instead, if they are there. */
-static void replace_labels(td__graph *graph) {
-    int32_t scores = find_label_source(graph, graph->outputs[0]).scores;
+/* The first output is labels; these scores are put out instead. */
+static void replace_labels(td__graph *graph, int32_t scores) {
     if (scores >= 0) {
         graph->values[scores].kind = TD__GRAPH_KIND_TENSOR;
         graph->values[scores].type = TD__GRAPH_FLOAT;
         graph->outputs[0] = scores;
     }
+}
+
+/* The integer of an input that is a constant of one element; -1: it is not. */
+static int64_t constant_index(const td__graph *graph, const td__graph_node *node, size_t input) {
+    int32_t value = input < node->input_count ? node->inputs[input] : -1;
+    const td__graph_constant *constant = value < 0 ? NULL : &graph->values[value].constant;
+    bool known = constant && constant->tensor && constant->tensor->count == 1 &&
+                 constant->type == TD__GRAPH_INT64;
+    return known ? *(const int64_t *)constant->tensor->data : -1;
+}
+
+/* The scores of which a value is that column, alone: Slice(scores, [column], [column + 1], [1]). -1: of none. */
+static int32_t scores_of_column(const td__graph *graph, int32_t value, int64_t column) {
+    const td__graph_node *maker = maker_of(graph, value);
+    for (int depth = 0; depth < 16 && maker && keeps_values(maker); depth++) {
+        maker = maker->inputs[0] < 0 ? NULL : maker_of(graph, maker->inputs[0]);
+    }
+    bool cut = maker && !strcmp(maker->op_type, "Slice") && !*maker->domain &&
+               maker->input_count == 4 && constant_index(graph, maker, 1) == column &&
+               constant_index(graph, maker, 2) == column + 1 &&
+               constant_index(graph, maker, 3) == 1;
+    return cut ? maker->inputs[0] : -1;
+}
+
+/* The scores that the outputs after the labels have, a column each, as skl2onnx writes them for zipmap='columns'; -1:
+ * the outputs are something else. */
+static int32_t scores_in_columns(const td__graph *graph) {
+    int32_t scores = -1;
+    for (size_t i = 1; i < graph->output_count; i++) {
+        int32_t found = scores_of_column(graph, graph->outputs[i], (int64_t)i - 1);
+        if (found < 0 || (i > 1 && found != scores)) {
+            return -1;
+        }
+        scores = found;
+    }
+    return graph->output_count > 2 ? scores : -1;
 }
 
 void td__graph_prefer_scores(td__graph_source *source) {
@@ -114,6 +154,13 @@ void td__graph_prefer_scores(td__graph_source *source) {
     const td__graph_info *first = &graph->values[graph->outputs[0]];
     bool labels = first->kind == TD__GRAPH_KIND_TENSOR &&
                   (first->type == TD__GRAPH_INT64 || first->type == TD__GRAPH_STRING);
+    int32_t whole = labels ? scores_in_columns(graph) : -1;
+    if (whole >= 0) {
+        source->labels = graph->outputs[0];
+        source->scores_in_columns = true;
+        replace_labels(graph, whole);
+        return;
+    }
     for (size_t i = 1; labels && i < graph->output_count; i++) {
         if (is_scores(graph, graph->outputs[i])) {
             int32_t scores = graph->outputs[i];
@@ -127,7 +174,7 @@ void td__graph_prefer_scores(td__graph_source *source) {
     bool rows = first->type == TD__GRAPH_STRING || (first->has_shape && first->shape.rank == 1);
     if (labels && rows && graph->output_count == 1) {
         source->labels = graph->outputs[0];
-        replace_labels(graph);
+        replace_labels(graph, find_label_source(graph, graph->outputs[0]).scores);
     }
 }
 
@@ -163,6 +210,18 @@ static td__graph_labels labels_in(const td__graph *graph, int64_t columns) {
     return found;
 }
 
+/* What the outputs are called that have a column each. */
+static td__graph_labels labels_of_outputs(const td__graph *graph, int64_t columns,
+                                          const char **texts) {
+    if ((int64_t)graph->output_count != columns + 1) {
+        return (td__graph_labels){0};
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        texts[i] = graph->values[graph->outputs[i + 1]].name;
+    }
+    return (td__graph_labels){.count = (size_t)columns, .texts = texts};
+}
+
 td_status td__graph_name_classes(td__graph_source *source, td_error *error) {
     enum { ROOM = 24 /* of a number */, MAX_CLASSES = 1 << 20 };
     const td_shape *shape = &source->facts[source->graph->outputs[0]].shape;
@@ -179,6 +238,9 @@ td_status td__graph_name_classes(td__graph_source *source, td_error *error) {
         source->labels < 0 ? -1 : find_label_source(source->graph, source->labels).names;
     td__graph_labels labels = labels_of_constant(source->graph, names, columns, source->classes);
     labels = labels.count ? labels : labels_in(source->graph, columns);
+    if (!labels.count && source->scores_in_columns) {
+        labels = labels_of_outputs(source->graph, columns, source->classes);
+    }
     source->class_count = labels.count;
     for (size_t i = 0; i < labels.count; i++) {
         if (labels.texts) {

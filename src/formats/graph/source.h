@@ -82,9 +82,10 @@ struct td__graph_source {
     td_shape example;     /* the same of the data at hand; of rank 0 when that is not known */
     const char **classes; /* what the file calls the columns of its output; NULL: nothing */
     size_t class_count;
-    char *class_texts;    /* of classes that are numbers */
-    int32_t labels;       /* of a classifier: its output of labels; -1: it has none */
-    size_t scores_output; /* the output that was moved to the front; 0: none was */
+    char *class_texts;      /* of classes that are numbers */
+    int32_t labels;         /* of a classifier: its output of labels; -1: it has none */
+    size_t scores_output;   /* the output that was moved to the front; 0: none was */
+    bool scores_in_columns; /* the outputs after the labels have a column of the scores each */
     uint8_t *
         file; /* that it was read from, without its parameters' values, as the codec keeps it; or NULL */
     size_t file_size;

@@ -1,7 +1,8 @@
 /* Summaries that are given: of tensors that were reduced elsewhere, and of further parts of a tensor.
  *
  * A part is merged into the snapshot that the open step has staged of its signal. When the snapshot was sent on
- * early, because a thread waited for room, the part is lost, and a note reports it. */
+ * early, because a thread waited for room, or the queue has no room for a larger histogram, the part is lost, and a
+ * note reports it. Conditions on the signal's statistics still get it. */
 #include "deck/plan.h"
 #include "deck/summary.h"
 
@@ -79,37 +80,32 @@ static td__snapshot *wait_for_staged(td_deck *deck, const td_signal *signal) {
     return s;
 }
 
-/* Room for a larger histogram. Waiting for it may send the snapshot on, or close the step. */
-static td__snapshot *find_room(td_deck *deck, td__snapshot *s, size_t bytes) {
-    const td_signal *signal = s->signal;
-    uint64_t serial = deck->serial;
+/* Room for a larger histogram. It does not wait for any: to wait sends the snapshot on, so the part would be lost
+ * anyway, and releases the lock, so another thread could merge its part into the snapshot meanwhile. */
+static bool find_room(td_deck *deck, td__snapshot *s, size_t bytes) {
     bool queue = s->queue_bytes > 0, history = s->history_bytes > 0;
-    if (queue && !td__queue_acquire(deck, bytes, true)) {
-        return NULL;
+    if ((queue && deck->queue_used + bytes > deck->queue_limit) ||
+        (history && !td__history_acquire(deck, bytes))) {
+        return false;
     }
-    s = deck->serial == serial ? find_staged(deck, signal) : NULL;
-    if (!s || s->ticket_used || (history && !td__history_acquire(deck, bytes))) {
-        td__queue_give_back(deck, queue ? bytes : 0);
-        return NULL;
-    }
+    bool found = !queue || td__queue_acquire(deck, bytes, true); /* there is room */
     s->bytes += bytes;
     s->queue_bytes += queue ? bytes : 0;
     s->history_bytes += history ? bytes : 0;
-    return s;
+    return found;
 }
 
-/* The snapshot, with the bins of both; NULL when there is no room. */
-static td__snapshot *merge_bins(td_deck *deck, td__snapshot *s, const td_histogram *more,
-                                td_bin *bins) {
+/* Whether the snapshot has the bins of both; false when there is no room. */
+static bool merge_bins(td_deck *deck, td__snapshot *s, const td_histogram *more, td_bin *bins) {
     td_histogram merged;
     td_histogram_merge(&s->histogram, more, bins, &merged);
     size_t size = td__bins_size(merged.bin_count);
     if (size > s->bins_size) {
         size_t before = td__deck_pool_size(s->bins_size), after = td__deck_pool_size(size);
-        s = after > before ? find_room(deck, s, after - before) : s;
-        void *larger = s ? td__deck_pool_take(&deck->recycler.pool, size) : NULL;
+        bool found = after <= before || find_room(deck, s, after - before);
+        void *larger = found ? td__deck_pool_take(&deck->recycler.pool, size) : NULL;
         if (!larger) {
-            return NULL;
+            return false;
         }
         td__deck_pool_give(&deck->recycler.pool, (void *)(uintptr_t)s->histogram.bins,
                            s->bins_size);
@@ -118,7 +114,7 @@ static td__snapshot *merge_bins(td_deck *deck, td__snapshot *s, const td_histogr
     }
     memcpy((void *)(uintptr_t)s->histogram.bins, bins, (size_t)merged.bin_count * sizeof *bins);
     s->histogram.bin_count = merged.bin_count;
-    return s;
+    return true;
 }
 
 /* False when the part came too late. */
@@ -126,14 +122,12 @@ static bool merge_part(td_deck *deck, td__snapshot *s, const td__summary *part, 
     if (s->ticket_used) { /* some sink may be reading it */
         return false;
     }
-    if (s->has & TD_HISTOGRAM) {
-        s = merge_bins(deck, s, &part->histogram, bins);
+    if ((s->has & TD_HISTOGRAM) && !merge_bins(deck, s, &part->histogram, bins)) {
+        return false;
     }
-    if (s) {
-        td_stats_merge(&s->stats, &part->stats);
-        s->value = s->stats.mean;
-    }
-    return s != NULL;
+    td_stats_merge(&s->stats, &part->stats);
+    s->value = s->stats.mean;
+    return true;
 }
 
 /* ---- Recording ------------------------------------------------------------------------------ */
@@ -196,11 +190,13 @@ static bool record_part(td_signal *signal, const td_summary *given, const td__su
     if (!td__signal_due(signal, tracks, probes)) {
         return true;
     }
-    bool probe = td__tracks_any(probes), merges = probe && signal->stats_serial == deck->serial;
-    bool again = given->more && signal->tensor_serial == deck->serial;
-    td_stats stats = signal->stats;
-    if (again) {
+    bool probe = td__tracks_any(probes);
+    if (given->more && signal->tensor_serial == deck->serial) {
+        uint64_t serial = deck->serial;
         td__snapshot *staged = wait_for_staged(deck, signal);
+        if (deck->serial != serial) { /* another thread has closed the step */
+            return false;
+        }
         whole = staged && merge_part(deck, staged, summary, bins);
         if (!staged) { /* of elements alone, which stay those of the first part */
             whole = true;
@@ -211,9 +207,9 @@ static bool record_part(td_signal *signal, const td_summary *given, const td__su
         }
         memset(tracks, 0, sizeof tracks);
     }
-    if (given->more && merges) {
-        td_stats_merge(&stats, &summary->stats);
-        signal->stats = stats;
+    /* Read after the wait, in which other threads may have added their parts. */
+    if (given->more && probe && signal->stats_serial == deck->serial) {
+        td_stats_merge(&signal->stats, &summary->stats);
         probe = false;
     }
     record_whole(signal, given, summary, tracks, probe);

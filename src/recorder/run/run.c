@@ -259,9 +259,9 @@ static td_status open_kind(td_run *run, const char *given, td_error *error) {
     if (run->event_file_count == 0) {
         return td_error_set(
             error, TD_NOT_FOUND,
-            "%s is no run: it has neither a run.db nor TensorBoard event files, and "
+            "%s is no run: %s has neither a run.db nor TensorBoard event files, and it "
             "is nothing of wandb, MLflow, trackio or a CSV logger",
-            run->folder);
+            file ? given : run->folder, file ? "its folder" : "it");
     }
     run->events = true;
     return TD_OK;
@@ -314,8 +314,12 @@ td_run *td__run_begin(const char *path, td_error *error) {
 }
 
 td_run *td_run_open(const char *path, td_error *error) {
+    td_error reason = {0};
     td_run *run = td__run_begin(path, error);
-    if (run && !run->events && td_run_refresh(run, error) != TD_OK) {
+    if (run && !run->events && td_run_refresh(run, &reason) != TD_OK) {
+        bool short_name = strncmp(reason.text, "run.db", strlen("run.db")) == 0;
+        (void)td_error_set(error, reason.status, "%s%s%s", short_name ? run->folder : "",
+                           short_name ? "/" : "", reason.text);
         td_run_close(run);
         return NULL;
     }

@@ -56,7 +56,7 @@ static int by_place(const void *a, const void *b) {
 /* Pairs of one score of each class in which the second class has the larger one; equal ones count half. */
 static double exact_area(td__roc *roc) {
     double pairs = 0;
-    size_t below = 0, count = roc->count[0];
+    size_t below = 0, not_above = 0, count = roc->count[0];
     for (int c = 0; c < 2; c++) {
         qsort(roc->places[c], roc->count[c], sizeof(uint32_t), by_place);
     }
@@ -65,11 +65,10 @@ static double exact_area(td__roc *roc) {
         while (below < count && roc->places[0][below] < place) {
             below++;
         }
-        size_t equal = below;
-        while (equal < count && roc->places[0][equal] == place) {
-            equal++;
+        while (not_above < count && roc->places[0][not_above] <= place) {
+            not_above++;
         }
-        pairs += (double)below + (double)(equal - below) / 2;
+        pairs += (double)below + (double)(not_above - below) / 2;
     }
     return pairs / ((double)count * (double)roc->count[1]);
 }

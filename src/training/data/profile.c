@@ -55,7 +55,7 @@ static bool add_value(td__column_profile *column, const char *text, size_t *kept
 static bool add_cell(td__column_profile *column, const td__csv_cell *cell, size_t *kept) {
     char text[TD__NAME_LENGTH_MAXIMUM + 1];
     float value;
-    (void)td__csv_name(cell, text, sizeof text);
+    column->cut = !td__csv_name(cell, text, sizeof text) || column->cut;
     if (td__csv_is_missing(text)) {
         column->missing++;
         return true;
@@ -71,6 +71,10 @@ static bool add_cell(td__column_profile *column, const td__csv_cell *cell, size_
         add_date(column, text);
         column->words += count_words(text);
         column->images += is_image_name(text);
+        column->commas += td__csv_find_comma(text) != TD__COMMA_NONE;
+        if (!column->text && !(column->text = td__strdup(text))) {
+            return false;
+        }
     }
     if (!column->first && !(column->first = td__strdup(text))) {
         return false;
@@ -186,6 +190,7 @@ void td__profile_release(td__profile *profile) {
     for (int64_t i = 0; profile->columns && i < profile->column_count; i++) {
         td__free(profile->columns[i].name);
         td__free(profile->columns[i].first);
+        td__free(profile->columns[i].text);
         td__names_release(&profile->columns[i].values);
     }
     td__free(profile->columns);

@@ -17,7 +17,10 @@ typedef struct td__column_profile {
     bool day_above, month_above; /* … unless a number above 12 does */
     int64_t words;               /* in all texts, separated by blanks */
     int64_t images;              /* texts that end as the names of images do */
+    int64_t commas;              /* texts that are numbers with commas */
+    bool cut;                    /* some text is longer than a name can be */
     char *first;                 /* text of the first cell that is not missing */
+    char *text;                  /* of the first cell that is not missing and no number */
     double min, max, last;
     td__names values; /* different texts of all cells that are not missing */
     bool many;        /* there are more than are in values */

@@ -226,8 +226,8 @@ const char *td__loop_reshaped(td__case *c) {
 
 double td__loop_fall(const td__case *c) {
     const td__series *loss = td__loss_of(c->history);
-    if (td__loop_number(c, "loss", "points") >=
-        ENOUGH_POINTS) { /* of steps that were not recorded */
+    if (loss->count < ENOUGH_POINTS && td__loop_number(c, "loss", "points") >=
+                                           ENOUGH_POINTS) { /* of steps that were not recorded */
         double early =
             fmin(td__loop_number(c, "loss", "early"), td__loop_number(c, "loss", "first"));
         return early > 0 ? 1 - td__loop_number(c, "loss", "last") / early : NAN;
@@ -281,9 +281,10 @@ bool td__loop_has_episodes(const td__case *c) {
 
 /* Whether several optimizers step after each backward pass, as parts of one. */
 static bool steps_together(const td__case *c) {
-    double count = td__loop_number(c, "optimizers", "ours");
-    return count * td__loop_number(c, "optimizers", "joint") >=
-           TOGETHER * (count - 1) * td__loop_number(c, "optimizers", "updates");
+    double count = td__loop_number(c, "optimizers", "ours"),
+           updates = td__loop_number(c, "optimizers", "updates");
+    return updates > 0 &&
+           count * td__loop_number(c, "optimizers", "joint") >= TOGETHER * (count - 1) * updates;
 }
 
 bool td__loop_is_adversarial(const td__case *c) {

@@ -18,6 +18,12 @@ static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
     for (size_t i = 0; i < given.count; i++) {
         room += strlen(given.items[i]) / 2 + 1;
     }
+    if (room == 0) {
+        if (node->kind == TD__YAML_LIST) { /* else it was reported */
+            td__problem(checker, node, "an empty list records nothing; name signals, such as loss");
+        }
+        return;
+    }
     const char **names = td__check_alloc(checker, room, sizeof *names);
     for (size_t i = 0; names && i < given.count; i++) {
         size_t parts = 0;

@@ -1,5 +1,6 @@
 /* Guesses what each column of a CSV file is for: label, input, category, or nothing. */
 #include "base/memory.h"
+#include "data/date.h"
 #include "suggest/suggest.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@ enum {
     CLASSES_MAX = 100,      /* different whole numbers that may be classes */
     CATEGORY_TEXTS = 100,   /* different texts of a column that becomes inputs */
     CATEGORY_INPUTS = 2000, /* inputs that categories become, all together */
+    CATEGORY_MIXED = 20,    /* the same of a column that is mostly numbers */
     FEW_ROWS = 20,          /* below, a column that counts may be anything */
 };
 
@@ -47,6 +49,11 @@ static bool has_id_name(const char *name) {
     return IS_WORD_OF(name, words) || ends || !strncasecmp(name, "unnamed:", 8);
 }
 
+/* Numbers with decimal commas, or commas between thousands: the other cells are numbers. */
+static bool has_commas(const td__profile *profile, const td__column_profile *column) {
+    return column->commas && column->commas + column->numbers == filled(profile, column);
+}
+
 /* Whole numbers that count the rows, or differ in every row under a name such as `id`. */
 static bool is_id(const td__profile *profile, const td__column_profile *column) {
     bool counts = column->counted == profile->rows - 1 && profile->rows >= FEW_ROWS;
@@ -75,7 +82,7 @@ static int64_t count_classes(const td__profile *profile, const td__column_profil
 
 static bool can_be_label(const td__profile *profile, const td__column_profile *column) {
     bool mixed = is_text(profile, column) && column->numbers;
-    return !is_constant(column) && !is_id(profile, column) && !mixed &&
+    return !is_constant(column) && !is_id(profile, column) && !mixed && !column->cut &&
            (!is_text(profile, column) || count_classes(profile, column));
 }
 
@@ -143,6 +150,17 @@ static td_status use_label(td__guess *guess, int64_t column, const char *why, td
     td__profile *profile = &guess->profile;
     const td__column_profile *label = &profile->columns[column];
     const char *path = guess->options->data;
+    if (label->cut) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' has text of more than 255 bytes, which is no class",
+                            path, label->name);
+    }
+    if (has_commas(profile, label)) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: column '%s' has numbers with commas, such as '%s'; write them "
+                            "with a point, as in 1234.5",
+                            path, label->name, label->text);
+    }
     if (profile->column_count < 2) {
         return td_error_set(error, TD_INVALID,
                             "%s has one column: there is nothing to predict it from", path);
@@ -202,7 +220,7 @@ static bool is_group(const td__profile *profile, const td__column_profile *colum
                                         "author",  "session",  "household",   "group"};
     int64_t different = (int64_t)column->values.count, rows = filled(profile, column);
     bool repeats = !column->many && different >= 5 && different * 2 <= rows;
-    bool whole = column->whole == rows || is_text(profile, column);
+    bool whole = column->whole == rows || (is_text(profile, column) && !column->cut);
     return repeats && whole && !column->missing && profile->has_header &&
            !is_dates(profile, column) &&
            (has_id_name(column->name) || IS_WORD_OF(column->name, words));
@@ -220,8 +238,10 @@ static bool is_images(const td__guess *guess, const td__column_profile *column) 
     return access(path, R_OK) == 0;
 }
 
-/* Why a column is no input; NULL: it is one. */
-static const char *why_ignored(const td__profile *profile, const td__column_profile *column) {
+/* Why a column is no input; NULL: it is one. *example: its text that shows it, or NULL. */
+static const char *why_ignored(const td__profile *profile, const td__column_profile *column,
+                               const char **example) {
+    *example = NULL;
     if (is_constant(column)) {
         return "has one value in all rows";
     }
@@ -233,6 +253,17 @@ static const char *why_ignored(const td__profile *profile, const td__column_prof
     }
     if (!is_text(profile, column)) {
         return NULL;
+    }
+    if (has_commas(profile, column)) {
+        *example = column->text;
+        return "has numbers with commas, which are written with a point, as in 1234.5";
+    }
+    if (column->numbers * 2 > filled(profile, column) && column->values.count > CATEGORY_MIXED) {
+        *example = column->text;
+        return "has numbers, and cells that are not finite float32 numbers";
+    }
+    if (column->cut) {
+        return "has text of more than 255 bytes, which is no category";
     }
     if (is_free_text(profile, column) || column->values.count > CATEGORY_TEXTS) {
         return "is text with too many different values to be categories";
@@ -285,7 +316,7 @@ static bool use_input(td__guess *guess, int64_t i) {
     if (!use_specially(guess, i, &used) || used) {
         return used;
     }
-    const char *reason = why_ignored(&guess->profile, column);
+    const char *example, *reason = why_ignored(&guess->profile, column, &example);
     int64_t more = (int64_t)column->values.count;
     bool text = is_text(&guess->profile, column);
     if (!reason && text && guess->inputs + more > CATEGORY_INPUTS) {
@@ -293,7 +324,8 @@ static bool use_input(td__guess *guess, int64_t i) {
     }
     if (reason) {
         guess->roles[i] = TD__ROLE_IGNORED;
-        return td__guess_note(guess, "ignored '%s': it %s", column->name, reason);
+        return td__guess_note(guess, "ignored '%s': it %s%s%s%s", column->name, reason,
+                              example ? " ('" : "", example ? example : "", example ? "')" : "");
     }
     if (column->missing && !guess->missing) {
         guess->missing = "mean";
@@ -404,11 +436,53 @@ static int64_t find_images(const td__guess *guess) {
     return -1;
 }
 
+/* Whether a column that becomes several inputs gives one of them that name: DATE.year, TEXT[0], CATEGORY=VALUE. */
+static bool becomes(const td__guess *guess, int64_t i, const char *name) {
+    const td__column_profile *column = &guess->profile.columns[i];
+    size_t length = strlen(column->name), digits;
+    const char *rest = name + length + 1;
+    if (strncmp(name, column->name, length) != 0 || !name[length]) {
+        return false;
+    }
+    switch (guess->roles[i]) {
+    case TD__ROLE_DATE:
+        return name[length] == '.' && td__date_part(rest) >= 0;
+    case TD__ROLE_CATEGORY:
+        return name[length] == '=' && td__names_find(&column->values, rest) >= 0;
+    case TD__ROLE_TEXT:
+        digits = strspn(rest, "0123456789");
+        return name[length] == '[' && digits && strcmp(rest + digits, "]") == 0;
+    default:
+        return false;
+    }
+}
+
+/* Two inputs of one name are refused: the file's own column is left out. */
+static bool ignore_clashes(td__guess *guess) {
+    bool good = true;
+    for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
+        const char *name = guess->profile.columns[i].name;
+        for (int64_t k = 0; guess->roles[i] == TD__ROLE_INPUT && k < guess->profile.column_count;
+             k++) {
+            if (becomes(guess, k, name)) {
+                guess->roles[i] = TD__ROLE_IGNORED;
+                guess->inputs--;
+                good = td__guess_note(guess,
+                                      "ignored '%s': '%s' becomes an input of that name; rename "
+                                      "the column to use it",
+                                      name, guess->profile.columns[k].name);
+            }
+        }
+    }
+    return good;
+}
+
 static bool use_inputs(td__guess *guess) {
     bool good = true;
     for (int64_t i = 0; good && i < guess->profile.column_count; i++) {
         good = guess->roles[i] == TD__ROLE_LABEL || use_input(guess, i);
     }
+    good = good && ignore_clashes(guess);
     if (good && guess->missing && !strcmp(guess->missing, "mean")) {
         good = td__guess_note(guess, "missing values become the mean of their column");
     }
@@ -440,9 +514,13 @@ td_status td__guess_columns(td__guess *guess, td__input *input, td_error *error)
                     : !((keep_pixels(guess) || use_inputs(guess)) && guess_shape(guess))) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", path);
     }
-    return guess->inputs || guess->texts
-               ? TD_OK
-               : td_error_set(error, TD_INVALID,
-                              "%s: no column is left as an input beside the label '%s'", path,
-                              profile->columns[label].name);
+    if (guess->inputs || guess->texts) {
+        return TD_OK;
+    }
+    const char *last =
+        guess->sentences->count ? guess->sentences->items[guess->sentences->count - 1] : "";
+    bool ignored = strncmp(last, "ignored", 7) == 0;
+    return td_error_set(error, TD_INVALID,
+                        "%s: no column is left as an input beside the label '%s'%s%s", path,
+                        profile->columns[label].name, ignored ? ": " : "", ignored ? last : "");
 }

@@ -10,7 +10,7 @@ import keras
 import numpy
 import score
 from keras import layers, ops
-from strangers import is_held_out
+from strangers import adds_to, is_held_out
 
 import tapedeck
 
@@ -28,21 +28,7 @@ GENERAL = {
     "strong_clipping?": "clip_too_small,clipping_always,learning_rate_too_low",
     "sorted": "unshuffled_data",
 }
-
-
-def script(mistakes):
-    def add(function):
-        found = {}
-        for text in mistakes.split():
-            name, _, causes = text.partition("=")
-            is_mild = name.endswith("?") or f"{name}?" in GENERAL
-            name = name.rstrip("?")
-            causes, _, layer = (causes or GENERAL.get(name) or GENERAL[f"{name}?"]).partition("@")
-            found[name] = causes.split(","), layer, is_mild
-        SCRIPTS[function.__name__] = function, found
-        return function
-
-    return add
+script = adds_to(SCRIPTS, GENERAL)
 
 
 class Training:

@@ -37,9 +37,12 @@ class Score:
 
     def add(self, name, seed, causes, findings, layer=""):
         strong = [f["cause"] for f in findings if f["confidence"] != "maybe"]
-        for finding in findings:
-            self.sure[0] += finding["confidence"] == "sure"
-            self.sure[1] += finding["confidence"] == "sure" and (causes is None or finding["cause"] not in causes)
+        sure = [f["cause"] for f in findings if f["confidence"] == "sure"]
+        wrong = [cause for cause in sure if causes is None or cause not in causes]
+        self.sure[0] += len(sure)
+        self.sure[1] += len(wrong)
+        if wrong:
+            self.lines.append(f"sure      {name} {seed}: {wrong}")
         named = [f for f in findings if f["confidence"] != "maybe"][:2]
         if layer and causes and (named := [f for f in named if f["cause"] in causes]):
             self.layers[0] += 1

@@ -297,6 +297,67 @@ static void an_overhead_budget_is_kept_by_recording_less(void **state) {
     assert_int_equal(losses, 600); /* scalars are never left out */
 }
 
+typedef struct part_recorder {
+    td_signal *signal;
+    td_summary summary;
+    atomic_bool finished;
+} part_recorder;
+
+static void *record_part(void *argument) {
+    part_recorder *p = argument;
+    (void)td_signal_record_summary(p->signal, &p->summary);
+    atomic_store(&p->finished, true);
+    return NULL;
+}
+
+/* The part of one thread needs a larger histogram than the full queue has room for; another thread's part has the
+ * value that a condition is about. */
+static void a_part_without_room_does_not_undo_another_threads_part(void **state) {
+    (void)state;
+    static float first[64], wide[ELEMENTS];
+    static td_bin wide_bins[TD_HISTOGRAM_BINS], high_bins[TD_HISTOGRAM_BINS];
+    float high = 1e6F;
+    for (int i = 0; i < ELEMENTS; i++) {
+        wide[i] = ldexpf(i % 2 ? 1.0F : -1.0F, -i / 32) * (1 + (float)(i % 32) / 32);
+    }
+    td_deck *deck = open_deck((td_deck_options){.queue_bytes = QUEUE});
+    assert_int_equal(td_deck_track(deck, .what = "w", .form = TD_STATS | TD_HISTOGRAM), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "v", .form = TD_TENSOR), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "high", .when = "w.max > 1000"), TD_OK);
+    td_signal *signal = td_deck_signal(deck, "w");
+    atomic_store(&mem.stalled, true);
+    assert_int_equal(td_signal_record(signal, floats(first, 64)), TD_OK);
+    assert_int_equal(td_deck_scalar(deck, "high", 1), TD_OK);
+    while (counters_of(deck).queue_bytes + 6144 < QUEUE) { /* each of them takes 5 KiB and some */
+        assert_int_equal(td_deck_record(deck, "v", floats(tensor, 1100)), TD_OK);
+    }
+    part_recorder p = {.signal = signal, .summary = {.size = sizeof p.summary, .more = true}};
+    td_summary part = p.summary;
+    td_view view = floats(wide, ELEMENTS);
+    p.summary.shape = view.shape;
+    assert_int_equal(
+        td_histogram_of(&view, &p.summary.stats, wide_bins, &p.summary.histogram, NULL), TD_OK);
+    view = floats(&high, 1);
+    part.shape = view.shape;
+    assert_int_equal(td_histogram_of(&view, &part.stats, high_bins, &part.histogram, NULL), TD_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, record_part, &p), 0);
+    for (int i = 0; i < 200 && !atomic_load(&p.finished); i++) {
+        usleep(1000);
+    }
+    assert_int_equal(td_signal_record_summary(signal, &part), TD_OK);
+    atomic_store(&mem.stalled, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    close_deck(deck);
+    int64_t fired = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        fired += !strcmp(mem.records[i].signal, "high");
+    }
+    assert_int_equal(fired, 1);
+    assert_non_null(strstr(mem.notes, "not_recorded.w"));
+}
+
 /* One short run in which the n-th allocation fails. Returns whether it was reached. */
 static bool run_with_failure(uint64_t n) {
     static const td_sink_class *const sinks[] = {&memory_class, NULL};
@@ -553,6 +614,7 @@ int main(void) {
         TEST(training_stops_on_an_error_only_when_asked_to),
         TEST(an_overhead_budget_is_kept_by_recording_less),
         TEST(every_allocation_may_fail),
+        TEST(a_part_without_room_does_not_undo_another_threads_part),
         TEST(several_threads_record_into_one_deck),
         TEST(threads_that_take_turns_record_in_that_order),
         TEST(a_tensor_with_an_owner_is_summed_up_while_the_step_goes_on),

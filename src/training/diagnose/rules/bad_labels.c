@@ -10,6 +10,7 @@
 
 #define LITTLE 0.6 /* that the loss of a loop fell by: some are learnt by heart */
 #define LITTLE_OF_NEW 0.1
+#define OF_VARIANCE 0.9
 #define LITTLE_OF_TOKENS 0.35
 #define MOVED 0.2      /* of the labels, that one place predicts and another does not */
 #define NAMED 0.5      /* more are right under another name than under their own */
@@ -78,6 +79,16 @@ static bool carries_nothing(const td__case *c) {
            !is_above(td__loop_number(c, fact, "right"), expected, examples);
 }
 
+/* Whether a mean squared error ends at the variance of the targets: that of their mean. */
+static bool is_that_of_the_mean(const td__case *c) {
+    double size = td__loop_number(c, "target", "size"), mean = td__loop_number(c, "target", "mean");
+    double variance = size * size - mean * mean;
+    return !strcmp(td__loop_text(c, "head", "loss"), "mse_loss") &&
+           !strcmp(td__loop_text(c, "head", "reduction"), "mean") &&
+           td__loop_number(c, "head", "losses") == 1 && variance > 0 &&
+           td__series_mean(td__loss_of(c->history), 0.9, 1) > OF_VARIANCE * variance;
+}
+
 /* Whether training found little in the data. Examples that come but once cannot be learnt by heart. */
 static bool found_little(const td__case *c) {
     if (td__loop_knows(c)) {
@@ -86,7 +97,7 @@ static bool found_little(const td__case *c) {
     double fall = td__loop_number(c, "labels", "again") > 0 || !td__loop_has(c, "labels")
                       ? LITTLE
                       : LITTLE_OF_NEW;
-    return td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP);
+    return td__loop_fall(c) < fall || td__has(c, TD__INDEX_OVERFIT_GAP) || is_that_of_the_mean(c);
 }
 
 /* Values of which examples explain no more than of the same values in another order. */
@@ -152,9 +163,28 @@ static bool find_moved_tokens(td__case *c) {
     return true;
 }
 
+/* A target for each place, as of masks, that goes together with the inputs no more than those of other examples do. */
+static bool find_places(td__case *c) {
+    static const char fact[] = "place_dependence";
+    double explained = td__loop_number(c, fact, "explained"),
+           chance = td__loop_number(c, fact, "chance");
+    if (td__loop_number(c, fact, "examples") < FEW || explained > chance || !found_little(c) ||
+        td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, NULL, 1, "check that each target belongs to its example");
+    td__because(s, NULL, 1, explained,
+                td__say(c,
+                        "from place to place, inputs and targets correlate by %.2g, and inputs and "
+                        "targets of other examples by up to %.2g",
+                        explained, chance));
+    return true;
+}
+
 /* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
-    if (find_other_names(c) || find_same(c) || find_values(c) || find_tokens(c) ||
+    if (find_other_names(c) || find_same(c) || find_values(c) || find_tokens(c) || find_places(c) ||
         find_moved_tokens(c)) {
         return;
     }
@@ -169,7 +199,10 @@ static void find_bad_labels_in_loop(td__case *c) {
     double own = td__loop_number(c, "neighbours", "told"),
            most = td__loop_number(c, "neighbours", "most");
     bool none = examples > 0 && !is_above(same, chance, examples) &&
-                !is_above(own, most, examples) && found_little(c);
+                !is_above(own, most, examples) &&
+                td__loop_number(c, "neighbours", "column") <=
+                    td__loop_number(c, "neighbours", "column_chance") &&
+                found_little(c);
     bool nothing = carries_nothing(c) && !(examples > 0 && is_above(same, chance, examples));
     if ((!apart && !none && !nothing) || td__loop_is_adversarial(c)) {
         return;

@@ -4,7 +4,7 @@
 #define SHARE_OF_WHOLE 0.25 /* … of whole numbers: short texts come again by chance */
 #define WITHIN 0.02 /* of the examples that are there twice anyway, as of few possible ones */
 
-#define TOLD 0.99
+#define ALMOST_ALL 0.99
 #define WORSE 3.0  /* times the training loss */
 #define COPIED 0.9 /* that the loss fell by */
 
@@ -16,28 +16,28 @@ enum {
 
 /* A column that knows the label of every training example, and a validation part that does not have it. */
 static void find_leaking_column(td__case *c) {
-    double told = td__loop_number(c, "neighbours", "column");
+    double share = td__loop_number(c, "neighbours", "column");
     const td__series *loss = td__loss_of(c->history),
                      *validation = td__validation_loss_of(c->history);
     bool is_worse = validation->count > 1 &&
                     td__series_last(validation) > WORSE * td__series_mean(loss, 0.9, 1);
-    if (told < TOLD || td__loop_number(c, "neighbours", "examples") < MANY || !is_worse) {
+    if (share < ALMOST_ALL || td__loop_number(c, "neighbours", "examples") < MANY || !is_worse) {
         return;
     }
     td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
                                       "leave out inputs that are known only when the label is");
-    td__because(s, NULL, 1, told,
+    td__because(s, NULL, 1, share,
                 td__say(c,
                         "one column of the inputs alone puts %.1f %% of pairs of both classes in "
                         "order, and the loss of validation is %.2g times that of training",
-                        100 * told, td__series_last(validation) / td__series_mean(loss, 0.9, 1)));
+                        100 * share, td__series_last(validation) / td__series_mean(loss, 0.9, 1)));
 }
 
 /* A language model whose targets were not shifted learns to copy. */
 static void find_copied_tokens(td__case *c) {
     double copied = td__loop_number(c, "token_dependence", "copied");
     bool vary = td__loop_number(c, "token_dependence", "chance") < TOLD; /* padding is one label */
-    if (copied < TOLD || !vary || !(td__loop_fall(c) > COPIED)) {
+    if (copied < ALMOST_ALL || !vary || !(td__loop_fall(c) > COPIED)) {
         return;
     }
     td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,

@@ -10,13 +10,16 @@
 #define PEAK 50.0      /* times the first loss */
 #define LITTLE 0.1     /* that the loss fell by */
 #define WHOLE 1.0      /* … in the largest update: nothing of the weight is left */
+#define PACE 3.0       /* of the size that weights begin with, in half of the updates */
 #define VIOLENT 5.0    /* … where losses say nothing */
 #define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
 
 static void find_learning_rate_too_high_in_loop(td__case *c) {
     double step = td__loop_number(c, "steps", "median");
     double largest = td__loop_number(c, "steps", "largest");
-    bool large = step >= LARGE_STEP || largest >= WHOLE;
+    /* The steps of LBFGS have the length that its search found. */
+    bool searched = !strcmp(td__loop_text(c, "optimizer", "kind"), "LBFGS");
+    bool large = !searched && (step >= LARGE_STEP || largest >= WHOLE);
     /* Adam and its kin divide by the gradient's size. */
     bool summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum") &&
                   !strcmp(td__loop_text(c, "optimizer", "kind"), "SGD");
@@ -31,6 +34,7 @@ static void find_learning_rate_too_high_in_loop(td__case *c) {
     /* The losses of adversaries say nothing, but no training replaces its weights in update after update. */
     bool harmful = td__loop_is_adversarial(c) ? step >= LARGE_STEP || largest >= VIOLENT
                                               : poor && (summed || large);
+    harmful |= !searched && td__loop_number(c, "steps", "pace") >= PACE;
     if (!blown && !harmful) {
         return;
     }
@@ -44,7 +48,7 @@ static void find_learning_rate_too_high_in_loop(td__case *c) {
     if (summed) {
         td__because(s, NULL, 1, 0, "the loss is the sum over a batch: so are its gradients");
     }
-    if (large) {
+    if (large || harmful) {
         td__because(s, NULL, 1, step,
                     td__say(c, "an update changes weights by %.2g of their size, at most by %.2g",
                             step, largest));

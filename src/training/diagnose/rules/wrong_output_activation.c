@@ -101,7 +101,7 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
     td_confidence confidence = TD_SURE;
     bool values = !strcmp(loss, "mse_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss") || !strcmp(loss, "l1_loss");
-    bool is_own = !strcmp(loss, "own") && !td__loop_is(c, "target", "whole"); /* computed by the model */
+    values |= !*loss && td__loop_has(c, "target"); /* a loss of differences, written by hand */
     bool categories = !strcmp(loss, "categorical_crossentropy");
     bool probabilities = categories || !strcmp(loss, "binary_cross_entropy");
     if (td__loop_number(c, "head", "rank") > 1 && td__loop_number(c, "head", "axis") == 0) {
@@ -119,17 +119,22 @@ static void find_wrong_output_activation_in_loop(td__case *c) {
         why =
             "relu before cross_entropy: scores below 0 are cut off, and their gradients with them";
         confidence = TD_LIKELY;
-    } else if ((values || is_own) && is_beyond(c, activation)) {
-        confidence = is_own ? TD_LIKELY : TD_SURE;
+    } else if (!*loss && !strcmp(activation, "relu") &&
+               td__has_any(c,
+                           TD__ZERO_GRADIENT | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU)) {
+        why = "relu after the last layer: an output that it cuts off gets no gradient";
+        confidence = TD_LIKELY;
+    } else if (values && is_beyond(c, activation)) {
         why = td__say(c, "targets go from %.4g to %.4g, and %s cannot put that out",
                       td__loop_number(c, "target", "minimum"),
                       td__loop_number(c, "target", "maximum"), activation);
+        confidence = *loss ? TD_SURE : TD_LIKELY;
     }
     if (why) {
-        td__suspicion *s =
-            td__loop_error(c, confidence, td__loop_head_layer(c), 1,
-                           values ? "no activation after the last layer"
-                                  : "softmax over axis 1, and no other activation before the loss");
+        td__suspicion *s = td__loop_error(
+            c, confidence, td__loop_head_layer(c), 1,
+            values || !*loss ? "no activation after the last layer"
+                             : "softmax over axis 1, and no other activation before the loss");
         td__because(s, NULL, 1, 0, why);
     }
 }
