@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy
 
-from . import _loop_data
+from ._keras_data import FitData
 
 UPDATES = 16  # whose batches are looked at
 _NUMBERS = 1 << 19  # of a batch that are kept, for each of inputs and labels
@@ -51,7 +51,7 @@ class Batches:
 
     def facts(self) -> dict[str, Any]:
         found: dict[str, Any] = {"batches": {"updates": self.updates, "passes": self.updates, "ones": 0, "repeated": self.repeated,
-                                             "copies": self.repeated}}
+                                             "copies": self.repeated, "passing": True}}
         if self.since:
             found["batches"]["since"] = self.since
         if self.per_epoch:
@@ -60,8 +60,6 @@ class Batches:
 
     def data(self) -> Any:
         """The examples that were seen, each once, as if they had been given as arrays."""
-        from ._keras_loop import FitData
-
         if len(self.parts) < 2:
             return None
         x, y, weight = (keras.tree.map_structure(lambda *arrays: numpy.concatenate(arrays) if arrays[0] is not None else None, *parts)

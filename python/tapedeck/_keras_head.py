@@ -227,7 +227,7 @@ def _takes_logits(loss: Any, facts: dict[str, Any]) -> bool:
             if _keras_apart.has_effects(loss, labels, outputs):
                 return False
             with _keras_apart.untouched():
-                same, moved, scaled = (float(numpy.mean(keras.ops.convert_to_numpy(loss(keras.ops.convert_to_tensor(labels), keras.ops.convert_to_tensor(o)))))
+                same, moved, scaled = (float(numpy.mean(keras.ops.convert_to_numpy(loss(*map(keras.ops.convert_to_tensor, (labels, o))))))
                                        for o in (outputs, outputs + 1, 2 * outputs))
         except Exception:  # it wants labels of another kind
             continue

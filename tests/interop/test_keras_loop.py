@@ -336,8 +336,8 @@ class KerasStreams(unittest.TestCase):
         words = self.numbers.integers(0, 20, (640, 8)).astype("int32")
         tags = (words * 7 % 4).astype("int32")
         for labels, wanted in ((tags, []), (numpy.roll(tags, 1, 1), ["bad_labels"])):
-            model = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(20, 8), layers.Conv1D(16, 3, padding="same", activation="relu"),
-                                      layers.Dense(4)])
+            beside = layers.Conv1D(16, 3, padding="same", activation="relu")
+            model = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(20, 8), beside, layers.Dense(4)])
             found = self.causes(model, Stream(words[:512], labels[:512]), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                                 check=(words[512:], tags[512:]))
             self.assertEqual([cause for cause in found if cause != "overfitting"], wanted)

@@ -63,12 +63,9 @@ void td__look_at_heads(td__case *c, const td__rule *rule) {
 
 /* The facts of a loop with those of one of its outputs in the place of the only one's. */
 static json_t *loop_of_head(const json_t *loop, json_t *head) {
-    static const char *const facts[] = {"target",
-                                        "classes",
-                                        "neighbours",
-                                        "validation_neighbours",
-                                        "dependence",
-                                        "validation_dependence"};
+    static const char *const facts[] = {"target",     "classes",
+                                        "neighbours", "validation_neighbours",
+                                        "dependence", "validation_dependence"};
     json_t *own = json_copy((json_t *)loop); /* shallow: texts stay those of the loop */
     json_object_set(own, "head", head);
     for (size_t i = 0; own && i < sizeof facts / sizeof *facts; i++) {

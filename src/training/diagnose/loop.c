@@ -15,8 +15,8 @@
 #define GUESSED 0.985 /* of the cross-entropy of a guess: nothing is known */
 #define TOGETHER 0.9  /* of the updates that would have no backward pass of their own */
 #define FALLS_ON                                                                                   \
-    0.2 /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
-#define RENAMED 0.2   /* of what is missing to all neighbours, above chance */
+    0.2             /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
+#define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
 
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40, MOST_STEPS = 4096 };
 

@@ -152,8 +152,8 @@ static bool find_moved_tokens(td__case *c) {
     if (!(td__loop_number(c, fact, "gain") > MOVED) || td__loop_is_adversarial(c)) {
         return false;
     }
-    td__suspicion *s =
-        td__loop_error(c, TD_LIKELY, NULL, 1, "the same places of labels in training and validation");
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
+                                      "the same places of labels in training and validation");
     td__because(s, NULL, 1, td__loop_number(c, fact, "gain"),
                 td__say(c,
                         "labels of training are those of %s, labels of validation those of %s: "

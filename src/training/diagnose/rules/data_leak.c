@@ -36,7 +36,8 @@ static void find_leaking_column(td__case *c) {
 /* A language model whose targets were not shifted learns to copy. */
 static void find_copied_tokens(td__case *c) {
     double copied = td__loop_number(c, "token_dependence", "copied");
-    bool vary = td__loop_number(c, "token_dependence", "chance") < TOLD; /* padding is one label */
+    bool vary =
+        td__loop_number(c, "token_dependence", "chance") < ALMOST_ALL; /* padding is one label */
     if (copied < ALMOST_ALL || !vary || !(td__loop_fall(c) > COPIED)) {
         return;
     }
@@ -55,11 +56,11 @@ static void find_copied_targets(td__case *c) {
     static const char fact[] = "copied_targets";
     double columns = td__loop_number(c, fact, "columns");
     const td__series *validation = td__validation_loss_of(c->history);
-    bool is_other = td__loop_has_member(c, fact, "validation")
-                        ? td__loop_number(c, fact, "validation") < columns
-                        : validation->count > 1 &&
-                              td__series_last(validation) >
-                                  WORSE * td__series_mean(td__loss_of(c->history), 0.9, 1);
+    bool is_other =
+        td__loop_has_member(c, fact, "validation")
+            ? td__loop_number(c, fact, "validation") < columns
+            : validation->count > 1 && td__series_last(validation) >
+                                           WORSE * td__series_mean(td__loss_of(c->history), 0.9, 1);
     if (columns < 1 || columns < td__loop_number(c, fact, "of") || !is_other) {
         return;
     }

@@ -8,8 +8,8 @@
 #define SHORT_WAY 0.02 /* … that they have come, back and forth */
 #define DIVISOR 10.0   /* accumulation divides by the number of its batches */
 #define LITTLE 0.2     /* that the loss fell by */
-#define STUCK 1e-3 /* of their size, where gradients are 0: no rate makes them move */
-#define EARLY 0.4  /* of the updates */
+#define STUCK 1e-3     /* of their size, where gradients are 0: no rate makes them move */
+#define EARLY 0.4      /* of the updates */
 
 enum { ENOUGH = 40 };
 
@@ -43,10 +43,11 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
            seen = td__loop_number(c, "steps", "way_updates");
     bool is_stuck = td__has_any(c, TD__ZERO_GRADIENT) && largest * updates < STUCK;
     bool is_short = way > 0 && seen > 0 && way * updates / seen <= SHORT_WAY;
-    bool adversarial = td__loop_is_adversarial(c); /* its losses say nothing; new weights have far to go */
-    bool hardly_begun = adversarial ? is_short && largest * updates <= WAY &&
-                                          td__loop_is(c, "steps", "drawn")
-                                    : td__loop_fall(c) < LITTLE || (is_short && td__loop_falls_on(c));
+    bool adversarial =
+        td__loop_is_adversarial(c); /* its losses say nothing; new weights have far to go */
+    bool hardly_begun =
+        adversarial ? is_short && largest * updates <= WAY && td__loop_is(c, "steps", "drawn")
+                    : td__loop_fall(c) < LITTLE || (is_short && td__loop_falls_on(c));
     if (is_stuck || !(largest > 0) || (largest * updates > WAY && !is_short) || !hardly_begun) {
         return;
     }

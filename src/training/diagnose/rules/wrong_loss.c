@@ -4,9 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#define ENDLESS 20.0 /* times the first loss, below 0: logarithms of densities come to rest before */
-#define LARGE 10.0   /* a first loss is at least taken for that */
-#define LATE 0.3     /* of the fall in the last quarter of the steps: more than in a straight line */
+#define ENDLESS                                                                                    \
+    20.0           /* times the first loss, below 0: logarithms of densities come to rest before */
+#define LARGE 10.0 /* a first loss is at least taken for that */
+#define LATE 0.3   /* of the fall in the last quarter of the steps: more than in a straight line */
 
 enum { ENOUGH = 8 };
 
