@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from . import _keras_head
 
 _MOST = 64  # weights that are compared
 _LOOKED_AT = 8  # weights that may be as drawn
+_NUMBERS = 1 << 22  # of one of them
 _ENOUGH = 32  # updates
 _NAMES = 16
 
@@ -30,8 +32,9 @@ class Unchanged:
         if self.since is None and kernels:
             self.since = updates
             self.first = {id(v): (v, self.sample_of(v)) for v in kernels[:: -(-len(kernels) // _MOST)]}
-            drawn = [_keras_head.is_as_drawn(self.value_of(v), 1e-3) for v in kernels[:: -(-len(kernels) // _LOOKED_AT)]]
-            self.are_drawn = 2 * sum(drawn) >= len(drawn)
+            drawn = [_keras_head.is_as_drawn(self.value_of(v), 1e-3) for v in kernels[:: -(-len(kernels) // _LOOKED_AT)]
+                     if math.prod(v.shape) <= _NUMBERS]
+            self.are_drawn = len(drawn) > 0 and 2 * sum(drawn) >= len(drawn)
         elif self.first and updates >= 4:
             self.compare(updates)
 
@@ -51,8 +54,8 @@ class Unchanged:
         left = [v for key, (v, _) in self.first.items() if key in trainable and float(abs(self.first[key][1]).max(initial=0)) > 0]
         if called is not None:
             left = [v for v in left if id(v) in owners and owners[id(v)].name in called]
-        names = [v.path.replace("/", ".") for v in left]
-        new = [v.path.replace("/", ".") for v in left if _keras_head.is_as_drawn(self.value_of(v))]
+        names = [v.path.removeprefix(f"{self.model.name}/").replace("/", ".") for v in left]
+        new = [v for v in left if math.prod(v.shape) <= _NUMBERS and _keras_head.is_as_drawn(self.value_of(v))]
         if not names:
             return None
         return {"count": len(names), "names": names[:_NAMES], "new": 0 if is_plain or called is None else len(new), "left_out": True}

@@ -110,7 +110,7 @@ const td__rule td__rule_data_leak = {
                  "evaluated on purpose",
              .remedy = "split the data before it is repeated, drawn from or sorted"},
     .title = "validation on training data",
-    .explains = 0,
+    .explains = TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
     .find = find_data_leak,
     .after = true,
