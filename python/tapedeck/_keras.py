@@ -115,7 +115,7 @@ class Recorder(keras.callbacks.Callback):
             self._end("interrupted")  # by an exception in an earlier fit
         self._in_fit, self._epoch_offset = True, None
         self.attach(self.model)
-        self._loop = KerasLoop(self.deck, self.model, self._signals.prefix)
+        self._loop = KerasLoop(self.deck, self.model, self._signals.prefix, self._step)
 
     @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -159,7 +159,7 @@ class Recorder(keras.callbacks.Callback):
             self.deck._native.scalar_of_epoch(name, value)
         self._signals.logged.clear()
         if self._loop is not None:
-            self._loop.end_epoch()
+            self._loop.end_epoch(values)
         self._close_step(last=True)
         self.deck.epoch = (self._epoch_offset or 0) + epoch + 2
 
@@ -287,6 +287,10 @@ class Recorder(keras.callbacks.Callback):
             self._begin_batch()
         ahead = getattr(model, "steps_per_execution", 1) or 1
         first = self.deck.steps + 1
+        looks = self._in_fit and self._loop is not None and self._loop.wants_batches
+        if looks and step is not None and not self._gave_up:
+            step.see_batch = self._loop.see_batch
+            arguments = step.peek(ahead, *arguments)
         if self._gave_up or step is None or not (step.works and any(self.deck._native.due(first + i) for i in range(ahead))
                                                  or step.is_needed(first, ahead)):
             result = plain(*arguments)

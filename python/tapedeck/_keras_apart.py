@@ -67,8 +67,12 @@ def has_own_code(model: Any) -> bool:
 
 
 def is_pure(loss: Any) -> bool:
-    """Whether a loss of the user's has nothing that a call could change: attributes that are plain values, and code that reaches
+    """Whether a loss of the user's, or a function, has nothing that a call could change: attributes that are plain values, and code that reaches
     only such values, functions of the user's of which that is true, and libraries."""
+    if isinstance(loss, types.FunctionType):
+        return _is_pure(loss, object, set())
+    if not hasattr(loss, "__dict__") or not hasattr(type(loss), "call"):
+        return False
     if not all(_is_value(value) for value in vars(loss).values()):
         return False
     return _is_pure(type(loss).call, type(loss), set())

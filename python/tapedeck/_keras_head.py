@@ -165,24 +165,78 @@ def _divisor(model: Any) -> float:
     return 1 / float(weights) if isinstance(weights, (int, float)) and weights > 0 else 1.0
 
 
-def describe(model: Any) -> dict[str, Any] | None:
-    """The facts of the head, of several the one that contradicts itself; None when the way from the last layer to the loss is not known."""
+def _losses_by_output(model: Any) -> list[Any] | None:
+    """Of several outputs; None: there is one, or it is not known which loss is whose."""
     losses, names = model.loss, getattr(model, "output_names", None)
     if isinstance(losses, dict) and isinstance(names, list):
         losses = [losses.get(name) for name in names]
-    if not isinstance(losses, list) or len(losses) != len(getattr(model, "outputs", None) or ()) or len(losses) < 2:
-        return _describe(model, loss_function(model), chain_of(model))
-    for place, loss in enumerate(losses):
-        facts = _describe(model, keras.losses.get(loss) if isinstance(loss, str) else loss, chain_of(model, place))
-        if facts and (facts["loss"], facts["activation"]) in _TWICE:
-            return facts | {"losses": len(losses)}
-    return None
+    if not isinstance(losses, (list, tuple)) or len(losses) != len(getattr(model, "outputs", None) or ()) or len(losses) < 2:
+        return None
+    return [keras.losses.get(loss) if isinstance(loss, str) else loss for loss in losses]
+
+
+def describe(model: Any) -> dict[str, Any] | None:
+    """The facts of the head; None when the way from the last layer to the loss is not known, or there are several."""
+    return None if _losses_by_output(model) else _describe(model, loss_function(model), chain_of(model))
+
+
+def describe_each(model: Any) -> list[dict[str, Any]]:
+    """The facts of each of several outputs, as far as they are known."""
+    losses = _losses_by_output(model) or []
+    return [(_describe(model, loss, chain_of(model, place)) or {}) | {"output": model.output_names[place], "losses": len(losses)}
+            for place, loss in enumerate(losses) if loss is not None]
 
 
 def _describe(model: Any, loss: Any, layers: list[Any]) -> dict[str, Any] | None:
-    facts = _loss_of(model, loss)
+    facts = _loss_of(model, loss) or ({"losses": 1, "loss": "other", "reduction": "mean", "divisor": _divisor(model)} if callable(loss) else None)
     if facts is None or not layers:
         return None
+    facts = _describe_layers(facts, layers)
+    if facts is not None and facts["loss"] == "other":
+        if not _takes_logits(loss, facts):
+            return None
+        facts["loss"] = "cross_entropy" if facts["activation"] == "softmax" else "binary_cross_entropy_with_logits"
+    return facts
+
+
+def computes_own_loss(model: Any) -> bool:
+    """Whether it trains as Keras does, with a loss of its own and without a graph of layers."""
+    return type(model).train_step is keras.Model.train_step and not chain_of(model)
+
+
+def describe_called(model: Any, layer: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The facts of a head that a step has shown: `layer` puts out what the model does."""
+    own = type(model).compute_loss is not keras.Model.compute_loss
+    facts = {"losses": 1, "reduction": "mean", "divisor": 1.0} if own else _loss_of(model, loss_function(model))
+    if facts is None:
+        return {}
+    return facts | {"activation": _activation(layer) or "other", "layer": layer.name, "shape": list(shape),
+                    "units": int(getattr(layer, "units", None) or getattr(layer, "filters", None) or 0)}
+
+
+def _takes_logits(loss: Any, facts: dict[str, Any]) -> bool:
+    """Whether a loss of the user's applies softmax itself, to what is softmax's already: then it stays the same when a number is added to
+    all outputs of an example. It is called with made-up numbers, where such a call leaves everything as it was."""
+    columns = facts.get("units", 0)
+    if facts["activation"] != "softmax" or columns < 2 or not _keras_apart.is_pure(loss):
+        return False
+    outputs = numpy.sin(numpy.arange(_TRIED * columns, dtype=numpy.float32)).reshape(_TRIED, columns)
+    classes = numpy.arange(_TRIED) % columns
+    for labels in (classes.astype(numpy.float32), numpy.eye(columns, dtype=numpy.float32)[classes]):
+        try:
+            if _keras_apart.has_effects(loss, labels, outputs):
+                return False
+            with _keras_apart.untouched():
+                same, moved, scaled = (float(numpy.mean(keras.ops.convert_to_numpy(loss(*map(keras.ops.convert_to_tensor, (labels, o))))))
+                                       for o in (outputs, outputs + 1, 2 * outputs))
+        except Exception:  # it wants labels of another kind
+            continue
+        if math.isclose(same, moved, rel_tol=1e-5, abs_tol=1e-6) and not math.isclose(same, scaled, rel_tol=1e-3):
+            return True
+    return False
+
+
+def _describe_layers(facts: dict[str, Any], layers: list[Any]) -> dict[str, Any] | None:
     layers = [layer for layer in layers if type(layer).__name__ not in ("InputLayer", "Reshape", "Flatten", "Dropout")]
     last = layers[0] if layers else None
     if last is None:
@@ -288,11 +342,7 @@ def untrained_frozen(model: Any) -> dict[str, Any] | None:
         kernel = _kernel(layer)
         if layer.trainable and kernel.trainable:
             continue
-        values = keras.ops.convert_to_numpy(kernel).astype(numpy.float64)
-        field = math.prod(values.shape[:-2])
-        bound = math.sqrt(6 / (field * (values.shape[-2] + values.shape[-1])))
-        deviation = float(values.std()) * math.sqrt(3) / bound
-        if values.size >= 64 and numpy.abs(values).max() <= bound * 1.000001 and 1 / 1.15 < deviation < 1.15:
+        if is_as_drawn(keras.ops.convert_to_numpy(kernel)):
             names.append(f"{layer.name}.kernel")
             last = place
     if not names:
@@ -304,3 +354,25 @@ def untrained_frozen(model: Any) -> dict[str, Any] | None:
 def nonfinite_weights(model: Any, value_of: Callable[[Any], numpy.ndarray]) -> dict[str, Any]:
     names = [v.path.replace("/", ".") for v in model.trainable_variables if not numpy.isfinite(value_of(v)).all()]
     return {"names": names[:_NAMES], "count": len(names)}
+
+
+def drawn_deviations(model: Any) -> dict[int, float]:
+    """Of weights that Keras draws by default, uniform within sqrt(6 / (inputs + outputs)), by the variable's id."""
+    found = {}
+    for layer in _all_layers(model):
+        kernel = _kernel(layer)
+        shape = tuple(kernel.shape)
+        if type(getattr(layer, "kernel_initializer", None)).__name__ == "GlorotUniform" and math.prod(shape) >= 16:
+            found[id(kernel)] = math.sqrt(2 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+    return found
+
+
+def is_as_drawn(values: numpy.ndarray, slack: float = 1e-6) -> bool:
+    """Whether a weight is as Keras draws it for a new layer: nobody has trained it, or hardly (`slack`)."""
+    if values.ndim < 2 or values.dtype.kind != "f":
+        return False
+    values = values.astype(numpy.float64)
+    field = math.prod(values.shape[:-2])
+    bound = math.sqrt(6 / (field * (values.shape[-2] + values.shape[-1])))
+    deviation = float(values.std()) * math.sqrt(3) / bound
+    return values.size >= 64 and float(numpy.abs(values).max()) <= bound * (1 + slack) and 1 / 1.15 < deviation < 1.15

@@ -12,29 +12,28 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy
 
-from . import _keras_apart, _keras_head, _keras_origin, _loop_data
+from . import _keras_apart, _keras_batches, _keras_head, _keras_origin, _keras_parameters
+from ._keras_data import FitData, first_nonfinite, is_array
 
 _FIRST_UPDATES = 16  # whose size is looked at
 _RATIO_PERIOD = 64
 _WEIGHTS = 8
 _SAMPLE = 1 << 14  # numbers of a weight
-_CHUNK = 1 << 22  # numbers of an array that are looked at together
-_MOST_ROWS = 1 << 16  # of which copies are looked for
+_GROWN = 3.0  # times as large as drawn: noise and small updates are less
 _BATCHES = 256  # of a PyDataset that are made once more where a loss is not finite
-_ROWS_AT_END = 512  # that are predicted when training is over
 
 
 class KerasLoop:
     """Goes with a recorder during one ``fit``. A fact that is not available ends the gathering, not the training."""
 
-    def __init__(self, deck: Any, model: Any, prefix: str) -> None:
-        self.deck, self.model, self.prefix = deck, model, prefix
+    def __init__(self, deck: Any, model: Any, prefix: str, step: Any = None) -> None:
+        self.deck, self.model, self.prefix, self.step = deck, model, prefix, step
         self.stopped = False
         self.facts: dict[str, Any] = {"updates": 0}
         self.written = ""
@@ -48,9 +47,12 @@ class KerasLoop:
         self.losses_due = 1  # how many of them are looked at next
         self.data: FitData | None = None
         self.batches: Any = None  # a PyDataset, where fit was given one
+        self.passing: _keras_batches.Batches | None = None  # those that pass by, where fit was given no arrays
+        self.bad_batch: dict[str, Any] | None = None  # the first one with a number that is not finite
         self.starts_finite = False  # all weights, before the first step
         self.weights: list[_keras_origin.Weights] = []  # at the start, and of some updates ago
-        for name in ("before_batch", "after_batch", "end_epoch", "finish"):
+        self.parameters = _keras_parameters.Unchanged(model, self.sample_of, self.value_of)
+        for name in ("before_batch", "see_batch", "after_batch", "end_epoch", "finish"):
             setattr(self, name, self.guarded(getattr(self, name)))
         self.guarded(self.begin)()
 
@@ -83,8 +85,10 @@ class KerasLoop:
         self.is_plain = is_plain
         if is_plain and (head := _keras_head.describe(model)):
             facts["head"] = head
+        elif is_plain and (heads := _keras_head.describe_each(model)):
+            facts["heads"] = heads
+        self.starts_finite = not _keras_head.nonfinite_weights(model, self.value_of)["count"]  # of none: initializers draw them later
         if model.built:
-            self.starts_finite = not _keras_head.nonfinite_weights(model, self.value_of)["count"]
             facts["trainable"] = len(model.trainable_weights)
             if start := _keras_head.odd_weights(model):
                 facts["start"] = start
@@ -95,8 +99,12 @@ class KerasLoop:
             if frozen := _keras_head.untrained_frozen(model):
                 facts["frozen"] = frozen
         self.data, self.batches = FitData.find(model), _batches_of(model)
+        if self.data is None and (found := _arguments_of_fit(model)) is not None:
+            self.passing = _keras_batches.Batches(*found)
         if self.data is not None:
             facts |= self.data.facts(_keras_head.reads_indices(model))
+            for head, y in zip(facts.get("heads", ()), self.data.labels_of(facts.get("heads", ()))):
+                head |= self.data.facts_of(y)
             if is_plain and self.data.y is not None and (shapes := _keras_head.broadcast(model, self.data.y)):
                 facts["head"] = facts.get("head", {}) | {"compared": shapes}
             if self.data.nonfinite is not None:
@@ -108,12 +116,50 @@ class KerasLoop:
 
     def before_batch(self) -> None:
         self.before = []
-        if self.model.built and (self.updates < _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0):
-            if self.updates & (self.updates - 1) == 0 or self.updates % _RATIO_PERIOD == 0:
+        if self.updates < _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0:
+            if self.model.built and (self.updates & (self.updates - 1) == 0 or self.updates % _RATIO_PERIOD == 0):
                 self.keep_weights()
             kernels = [v for v in self.model.trainable_variables if len(v.shape) > 1]
+            self.parameters.see(kernels, self.updates)
             kernels = kernels[:: max(1, len(kernels) // _WEIGHTS)][:_WEIGHTS]
             self.before = [(v, self.sample_of(v)) for v in kernels]
+
+    @property
+    def wants_batches(self) -> bool:
+        """Data that are no arrays are seen as batches pass by, in the first updates."""
+        return self.passing is not None and not self.stopped
+
+    def see_batch(self, data: Any) -> None:
+        if self.passing is not None and self.passing.see(data, self.deck.steps + 1):
+            self.write_passing()
+
+    def see_output(self) -> None:
+        """The layer that puts out what the model does, of a model that calls its layers itself."""
+        output = self.step.calls.output if self.step is not None else None
+        if output is None or "head" in self.facts:
+            return
+        head = _keras_head.describe_called(self.model, *output)
+        y = self.data.y if self.data is not None else None
+        compared = y is not None and list(y.shape[1:]) == head.get("shape") and numpy.asarray(y[:1]).dtype.kind == "f"
+        if head and ("loss" in head or compared):
+            self.facts["head"] = head
+
+    def write_passing(self) -> None:
+        """What the batches that have passed are like."""
+        passing, self.passing = self.passing, None
+        if passing is None or not passing.updates:
+            return
+        self.facts |= passing.facts()
+        self.bad_batch = passing.bad
+        if self.is_plain and passing.bad is not None and "nonfinite" not in self.facts:  # a step of the user's own may leave out such rows
+            self.facts["nonfinite"] = {"since": passing.bad_since} | passing.bad
+        data = passing.data()
+        if data is not None:
+            facts = data.facts(_keras_head.reads_indices(self.model), own=False)
+            for head, y in zip(self.facts.get("heads", ()), data.labels_of(self.facts.get("heads", ()))):
+                head |= data.facts_of(y)
+            self.facts |= {key: value for key, value in facts.items() if key not in self.facts}
+        self.write()
 
     def keep_weights(self) -> None:
         """For when a loss is not finite: then they are what the step has made of them."""
@@ -154,16 +200,28 @@ class KerasLoop:
                 first = self.first.setdefault(id(variable), before)
                 ratios.append(step / size / updates)
                 ways.append(_norm(now - first) / max(_norm(first), 1e-30))
+        if not self.before and self.updates == updates:  # the first update has built the model
+            ratios, ways = self.growth(updates), [0.0]
         self.before = []
         if ratios:
             self.ratios.append(statistics.median(ratios))
             self.facts["steps"] = {"count": len(self.ratios), "median": statistics.median(self.ratios), "largest": max(self.ratios),
-                                   "way": statistics.median(ways), "way_updates": self.updates}
+                                   "way": statistics.median(ways), "way_updates": self.updates, "drawn": self.parameters.are_drawn}
         loss = (logs or {}).get("loss")
         if loss is not None:
             self.see_loss(float(loss), updates)
         if self.updates <= _FIRST_UPDATES or self.updates % _RATIO_PERIOD == 0:
+            self.see_output()
             self.write()
+
+    def growth(self, updates: int) -> list[float]:
+        """Of weights that were drawn in the first update and are much larger after it than their initializer draws them."""
+        drawn, found = _keras_head.drawn_deviations(self.model), []
+        for variable in self.model.trainable_variables:
+            deviation = float(self.sample_of(variable).std()) if id(variable) in drawn else 0.0
+            if deviation > 0 and _GROWN * drawn[id(variable)] < deviation < math.inf:
+                found.append(deviation / drawn[id(variable)] / updates)
+        return found
 
     def see_loss(self, mean: float, batches: int) -> None:
         """Keras reports the mean of the epoch so far, of batches of one size."""
@@ -194,7 +252,8 @@ class KerasLoop:
             fact |= {"what": "pass" if started else "weights", "updates": updates}
             fact |= {} if started else _keras_head.nonfinite_weights(self.model, self.value_of)
             self.write()  # the rest may fail
-            if bad := _bad_batch(self.batches):
+            self.write_passing()
+            if bad := self.bad_batch or _bad_batch(self.batches):
                 self.facts["nonfinite"] = {"since": fact["since"], "loss": loss} | bad
             for weights in self.weights if self.data is not None and not self.data.is_nested else ():
                 found = _keras_origin.find(self.model, weights, self.data.x, self.data.y, _keras_head.loss_function(self.model))
@@ -203,139 +262,42 @@ class KerasLoop:
                     break
         self.write()
 
-    def end_epoch(self) -> None:
+    @property
+    def called(self) -> set[str] | None:
+        """Names of layers that a recorded step has called; None: it was not seen."""
+        return self.step.calls.names or None if self.step is not None else None
+
+    def end_epoch(self, logs: dict[str, float]) -> None:
         self.seen, self.mean = 0, 0.0
+        for head in self.facts.get("heads", ()):
+            loss = logs.get(f"{head['output']}_loss", math.nan)
+            if math.isfinite(loss):
+                head["last_loss"] = loss
+                head.setdefault("first_loss", loss)
 
     def finish(self) -> None:
+        self.write_passing()
         if self.losses:
             self.write_losses()
+        self.see_output()
+        self.parameters.compare(self.updates)
+        if unchanged := self.parameters.facts(self.is_plain, self.called):
+            self.facts["unchanged"] = unchanged
         if self.data is not None and not self.data.is_nested and "head" in self.facts and "nonfinite" not in self.facts:
             self.facts |= self.data.predictions(self.model)
         self.write()
 
 
-class FitData:
-    """The arrays that ``fit`` was called with."""
-
-    def __init__(self, adapter: Any, validation: tuple[Any, Any] | None) -> None:
-        inputs = adapter._inputs
-        self.arrays = [("input", array) for array in keras.tree.flatten(inputs[0])]
-        self.arrays += [("label", array) for array in keras.tree.flatten(inputs[1])] if len(inputs) > 1 else []
-        self.is_nested = not all(map(_is_array, inputs[:2]))
-        self.x, self.y = _columns_of(inputs[0]), inputs[1] if len(inputs) > 1 and _is_array(inputs[1]) else None
-        self.shuffles, self.batch = bool(adapter._shuffle), int(adapter._batch_size)
-        self.validation = validation
-        self.nonfinite: tuple[str, int] | None = None
-
-    @classmethod
-    def find(cls, model: Any) -> "FitData | None":
-        """Of the ``fit`` of this model that is running; None: it was given something else than arrays, or there is none."""
-        frame = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
-                break
-            frame = frame.f_back
-        if frame is None:
-            return None
-        adapter = getattr(frame.f_locals.get("epoch_iterator"), "data_adapter", None)
-        if not all(hasattr(adapter, name) for name in ("_inputs", "_shuffle", "_batch_size")):
-            return None
-        inputs = adapter._inputs
-        if not isinstance(inputs, (tuple, list)) or not all(map(_is_array, keras.tree.flatten(inputs[:2]))):
-            return None
-        x, y = frame.f_locals.get("val_x"), frame.f_locals.get("val_y")
-        return cls(adapter, (x, y) if _is_array(x) and _is_array(y) else None)
-
-    def facts(self, reads_indices: bool) -> dict[str, Any]:
-        """Whole numbers that name words or the like have no size, and no neighbours."""
-        found: dict[str, Any] = {}
-        for what, array in self.arrays:
-            if self.nonfinite is None and (row := _first_nonfinite(array)) is not None:
-                self.nonfinite = what, row
-        if self.x is None:
-            return found
-        reads_indices = reads_indices and not self.is_nested  # of several inputs, numbers that name something are left out
-        if not reads_indices and (scale := _range(self.x)) is not None:
-            found["input"] = scale
-        if self.y is None:
-            return found
-        if (scale := _range(self.y)) is not None:
-            found["target"] = scale | {"all": self.y.size <= _CHUNK, "whole": numpy.asarray(self.y[:1]).dtype.kind in "iu"}
-        classes = _loop_data.classes_of(_array(self.y, _MOST_ROWS))
-        if classes is not None and not self.shuffles and (sorted_ := _loop_data.purity(classes, self.batch)):
-            found["classes"] = sorted_
-        if not reads_indices:
-            found |= self.dependence() if classes is None else self.neighbours(classes)
-        if self.validation is not None and not self.is_nested and _loop_data.is_told_apart(_array(self.x, 1)) and (copies := self.copies()):
-            found["copies"] = copies
-        return found
-
-    def neighbours(self, classes: numpy.ndarray) -> dict[str, Any]:
-        """Spread over the data: it may be sorted."""
-        places = numpy.linspace(0, len(classes) - 1, min(len(classes), _loop_data.EXAMPLES)).astype(int)
-        training = _loop_data.agreement(_array(self.x, _MOST_ROWS)[places], classes[places])
-        if training is None:
-            return {}
-        found = {"neighbours": training}
-        if self.validation is not None:
-            labels = _loop_data.classes_of(_array(self.validation[1], _MOST_ROWS))
-            if labels is not None:
-                places = numpy.linspace(0, len(labels) - 1, min(len(labels), _loop_data.EXAMPLES)).astype(int)
-                other = _loop_data.agreement(_array(self.validation[0], _MOST_ROWS)[places], labels[places])
-                if other is not None:
-                    found["validation_neighbours"] = other
-        return found
-
-    def dependence(self) -> dict[str, Any]:
-        """Of targets that are values, in both parts of the data."""
-        found = {}
-        for key, examples, targets in (("dependence", self.x, self.y), ("validation_dependence", *(self.validation or (None, None)))):
-            if examples is None or len(targets) != len(examples):
-                continue
-            places = numpy.unique(numpy.linspace(0, len(targets) - 1, min(len(targets), _loop_data.EXAMPLES)).astype(int))
-            values = _loop_data.values_of(_array(targets, _MOST_ROWS)[places[places < _MOST_ROWS]])
-            if values is not None and _array(examples, 1).dtype.kind == "f":
-                part = _loop_data.dependence(_array(examples, _MOST_ROWS)[places[places < _MOST_ROWS]], values)
-                found |= {key: part} if part else {}
-        return found
-
-    def copies(self) -> dict[str, Any] | None:
-        training = _loop_data.digests(_array(self.x, _MOST_ROWS))
-        validation = _loop_data.digests(_array(self.validation[0], _MOST_ROWS // 8))
-        if len(validation) < 16 or len(training) < 16:
-            return None
-        known = set(training)
-        return {"rows": len(validation), "copies": sum(mark in known for mark in validation),
-                "within": 1 - len(known) / len(training), "whole": _array(self.x, 1).dtype.kind in "iub"}
-
-    def predictions(self, model: Any) -> dict[str, Any]:
-        """Which classes the trained model says: of validation examples, and of training examples to compare."""
-        found: dict[str, Any] = {}
-        if _keras_apart.has_own_code(model) and _keras_apart.has_effects(
-                functools.partial(model, training=False), _array(self.x, 1)):
-            return found
-        for key, examples, labels in (("said_of_validation", *(self.validation or (None, None))), ("said_of_training", self.x, self.y)):
-            classes = None if examples is None or labels is None else _loop_data.classes_of(_array(labels, _ROWS_AT_END))
-            if classes is None:
-                continue
-            with _keras_apart.untouched():
-                outputs = model(keras.ops.convert_to_tensor(_array(examples, _ROWS_AT_END)), training=False)
-                outputs = keras.ops.convert_to_numpy(outputs) if hasattr(outputs, "shape") else None
-            if outputs is None or outputs.ndim != 2 or outputs.shape[1] < 2 or not numpy.isfinite(outputs).all():
-                return {}
-            counted = _loop_data.Predictions()
-            counted.add(outputs, classes)
-            if facts := counted.facts():
-                found[key] = facts
-        return found
-
-
-def _columns_of(inputs: Any) -> Any:
-    """An array; of several, those with numbers that are not whole, beside each other. None: there are none, or they are large."""
-    if _is_array(inputs):
-        return inputs
-    parts = [a for a in keras.tree.flatten(inputs) if numpy.asarray(a[:1]).dtype.kind == "f" and math.prod(a.shape) < _CHUNK]
-    return numpy.concatenate([numpy.asarray(a).reshape(len(a), -1) for a in parts], 1) if parts else None
+def _arguments_of_fit(model: Any) -> tuple[int, tuple[Any, Any] | None] | None:
+    """Batches of an epoch (0: not known) and arrays of the validation, of the ``fit`` of this model that is running."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    x, y = frame.f_locals.get("val_x"), frame.f_locals.get("val_y")
+    batches = getattr(frame.f_locals.get("epoch_iterator"), "num_batches", None)
+    return int(batches or 0), (x, y) if is_array(x) and is_array(y) else None
 
 
 def _batches_of(model: Any) -> Any:
@@ -355,47 +317,11 @@ def _bad_batch(batches: Any) -> dict[str, Any]:
         for i in range(min(_BATCHES, batches.num_batches or 0)):
             batch = batches[i]
             for what, part in zip(("input", "label"), batch if isinstance(batch, (tuple, list)) else (batch,)):
-                for array in filter(_is_array, keras.tree.flatten(part)):
-                    if (row := _first_nonfinite(array)) is not None:
+                for array in filter(is_array, keras.tree.flatten(part)):
+                    if (row := first_nonfinite(array)) is not None:
                         return {"what": what, "row": row}
     return {}
 
 
 def _norm(values: numpy.ndarray) -> float:
     return math.sqrt(numpy.square(values).sum())  # numpy.linalg.norm wakes the threads of its BLAS
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__getitem__") and len(value.shape) > 0
-
-
-def _array(values: Any, rows: int) -> numpy.ndarray:
-    return numpy.asarray(values[:rows])
-
-
-def _chunks(values: Any) -> Iterable[tuple[int, numpy.ndarray]]:
-    rows = max(1, _CHUNK // max(1, math.prod(values.shape[1:])))
-    for start in range(0, values.shape[0], rows):
-        yield start, numpy.asarray(values[start : start + rows])
-
-
-def _first_nonfinite(values: Any) -> int | None:
-    for start, chunk in _chunks(values):
-        if chunk.dtype.kind == "f" and not numpy.isfinite(chunk.sum(dtype=numpy.float64)):
-            bad = ~numpy.isfinite(chunk).reshape(len(chunk), -1).all(1)
-            if bad.any():
-                return start + int(bad.argmax())
-    return None
-
-
-def _range(values: Any) -> dict[str, Any] | None:
-    """Of the first part of an array, without what is not finite."""
-    chunk = next((chunk for _, chunk in _chunks(values)), None)
-    if chunk is None or chunk.dtype.kind not in "iuf" or chunk.size == 0:
-        return None
-    chunk = chunk.astype(numpy.float64, copy=False)
-    chunk = chunk[numpy.isfinite(chunk)]
-    if chunk.size == 0:
-        return None
-    return {"minimum": float(chunk.min()), "maximum": float(chunk.max()), "size": float(numpy.sqrt(numpy.mean(chunk * chunk))),
-            "batches": 1}

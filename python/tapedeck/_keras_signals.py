@@ -276,9 +276,46 @@ class Signals:
         pass
 
 
+class Calls:
+    """Which layers a step calls, and, of a `model` whose layers are called by its own code, which one puts out what it does."""
+
+    def __init__(self, model: Any = None) -> None:
+        self.model = model
+        self.names: set[str] = set()
+        self.output: tuple[Any, tuple[int, ...]] | None = None  # the layer, and the shape without the batch
+        self.made: dict[int, tuple[Any, Any]] = {}
+
+    def put(self, layer: Any, output: Any) -> None:
+        self.names.add(layer.name)
+        if self.model is not None and hasattr(output, "shape"):
+            self.made[id(output)] = output, layer
+
+    @contextlib.contextmanager
+    def following(self) -> Iterator[None]:
+        model = self.model
+        if model is None or self.output is not None:
+            yield
+            return
+        call = model.call
+
+        def followed(*arguments: Any, **options: Any) -> Any:
+            output = call(*arguments, **options)
+            known = self.made.get(id(output))
+            if known is not None and known[0] is output and not in_symbolic_scope():
+                self.output = known[1], tuple(output.shape[1:])
+            return output
+
+        object.__setattr__(model, "call", followed)
+        try:
+            yield
+        finally:
+            object.__delattr__(model, "call")
+            self.made.clear()
+
+
 @contextlib.contextmanager
-def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Within it layers report their outputs; what `observe` returns replaces the output."""
+def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any], seen: Calls | None = None) -> Iterator[None]:
+    """Within it layers report their outputs; what `observe` returns replaces the output. `seen` gets to know the calls."""
     calls: dict[str, int] = {}
 
     def wrap(name: str, layer: Any) -> Callable:
@@ -290,14 +327,18 @@ def observing(layers: dict[str, Any], observe: Callable[[str, Any], Any]) -> Ite
                 return output
             count = calls[name] = calls.get(name, -1) + 1
             label = f"{name}@{count}" if count else name
-            return _each(output, label, observe)
+            result = _each(output, label, observe)
+            if seen is not None:
+                seen.put(layer, result)
+            return result
 
         return observed
 
     for name, layer in layers.items():
         object.__setattr__(layer, "call", wrap(name, layer))
     try:
-        yield
+        with seen.following() if seen is not None else contextlib.nullcontext():
+            yield
     finally:
         for layer in layers.values():
             object.__delattr__(layer, "call")

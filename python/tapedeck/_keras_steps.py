@@ -9,6 +9,7 @@ then the user's own function runs. Each is reported.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +18,8 @@ import keras
 import numpy
 
 from ._keras_attention import attending
-from ._keras_signals import Scaling, Signals, observing
+from ._keras_head import computes_own_loss
+from ._keras_signals import Calls, Scaling, Signals, observing
 
 
 Wanted = tuple[tuple[str, tuple[str, ...]], ...]  # of attention: words by layer
@@ -34,6 +36,12 @@ class Step:
         self.recordings: dict[Any, Callable] = {}  # traced, by the attention that they tell of
         self.keeper: Any = None  # of the last batches, for a capsule
         self.verifier: Any = None  # of steps that are executed twice
+        self.see_batch: Callable[[Any], None] = lambda data: None  # gets the data of the steps that come next
+        self.calls = Calls(model if computes_own_loss(model) else None)  # of layers, in a recorded step
+
+    def peek(self, ahead: int, *arguments: Any) -> tuple[Any, ...]:
+        """Shows the next batches, and returns the arguments that the step is to be called with: the same batches."""
+        return arguments
 
     def is_needed(self, first: int, count: int) -> bool:
         """For one of these steps, although none is due."""
@@ -147,7 +155,7 @@ class TensorFlowStep(Step):
                 return plain(tape, target, sources, *arguments, **options)
             return capture.gradient(plain, tape, target, sources, *arguments, **options)
 
-        with capture.scaling, observing(self.layers, capture.observe), self.attending(wanted, capture.tell):
+        with capture.scaling, observing(self.layers, capture.observe, self.calls), self.attending(wanted, capture.tell):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
@@ -172,6 +180,17 @@ class TensorFlowStep(Step):
             if self.keeps_every_step:
                 self.keeper.after_batch(logs)
         return logs
+
+    def peek(self, ahead: int, iterator: Any) -> tuple[Any, ...]:
+        """The batches go on in an iterator of the same type: the train function is not traced again."""
+        spec = getattr(iterator, "element_spec", None)
+        if not hasattr(iterator, "get_next_as_optional") or not all(type(each) is self.tf.TensorSpec for each in self.tf.nest.flatten(spec)):
+            return (iterator,)
+        found: list[Any] = []
+        while len(found) < ahead and (optional := iterator.get_next_as_optional()).has_value():
+            found.append(optional.get_value())
+            self.see_batch(found[-1])
+        return (iter(self.tf.data.Dataset.from_generator(lambda: iter(found), output_signature=spec)),) if found else (iterator,)
 
     def _next(self, iterator: Any) -> Any:
         if hasattr(iterator, "get_next_as_optional"):
@@ -301,7 +320,7 @@ class JaxStep(Step):
                     shapes[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
                     return value
 
-                with observing(self.layers, keep_shape):
+                with observing(self.layers, keep_shape, self.calls):
                     jax.eval_shape(lambda a: function(a, *rest, **more), first)
                 taps = {name: jax.numpy.zeros(s.shape, s.dtype) for name, s in shapes.items()}
 
@@ -345,6 +364,11 @@ class JaxStep(Step):
         self.values = {id(variable): value for variable, value in zip(self.variables, state[0])}
         if len(state) > 2 and self.model.optimizer is not None:
             self.values |= {id(variable): value for variable, value in zip(self.model.optimizer.variables, state[2])}
+
+    def peek(self, ahead: int, state: Any, iterator: Any) -> tuple[Any, ...]:
+        data = next(iterator)
+        self.see_batch(data)
+        return state, itertools.chain((data,), iterator)
 
     def run(self, ahead: int, state: Any, iterator: Any, next_step: Callable) -> Any:
         model = self.model
@@ -397,6 +421,10 @@ class JaxStep(Step):
 class TorchStep(Step):
     differentiates_with = "backward"
 
+    def peek(self, ahead: int, data: Any) -> tuple[Any, ...]:
+        self.see_batch(data[0])
+        return (data,)
+
     def run(self, ahead: int, data: Any, next_step: Callable) -> Any:
         self.rehearse(data, lambda batch: self.model.train_step(batch[0]))
         if not self.keeps_every_step:
@@ -442,7 +470,7 @@ class TorchStep(Step):
         before = signals.values_before(self.value_of)
         object.__setattr__(model, "_compute_loss", compute_loss)
         try:
-            with observing(self.layers, observe), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
+            with observing(self.layers, observe, self.calls), self.attending(wanted, tell), Scaling(model.optimizer) as scaling:
                 logs = model.train_step(data[0])
         finally:
             object.__delattr__(model, "_compute_loss")

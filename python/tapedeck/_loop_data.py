@@ -180,6 +180,42 @@ def values_of(targets: Any) -> numpy.ndarray | None:
     return targets.reshape(-1).astype(numpy.float64)
 
 
+def main_values_of(targets: Any) -> numpy.ndarray | None:
+    """Several values of each example as one: their largest principal component."""
+    targets = numpy.asarray(targets)
+    if targets.dtype.kind != "f" or targets.ndim < 2 or len(targets) < 2 or targets[0].size < 2 or classes_of(targets) is not None:
+        return None
+    rows = flat_rows(targets)[:EXAMPLES].astype(numpy.float64)
+    if not bool(numpy.isfinite(rows).all()):
+        return None
+    rows = rows - rows.mean(0)
+    vectors, sizes, _ = numpy.linalg.svd(rows, full_matrices=False)
+    return vectors[:, 0] * sizes[0]
+
+
+def copied_columns(examples: numpy.ndarray, targets: numpy.ndarray) -> tuple[int, int] | None:
+    """How many columns of the targets are columns of the inputs, and of how many. None: the targets are the inputs, as an autoencoder has
+    them, or there are too few rows to tell."""
+    if len(examples) < 32 or len(examples) != len(targets) or targets.dtype.kind not in "iuf" or examples.dtype.kind != "f":
+        return None
+    inputs, wanted = (part.reshape(len(part), -1).astype(numpy.float32) for part in (examples, targets))
+    if wanted.shape[1] > COLUMNS or inputs.shape[1] <= wanted.shape[1]:
+        return None
+    known = {column.tobytes() for column in numpy.ascontiguousarray(inputs.T) if column.min() < column.max()}
+    return sum(column.tobytes() in known for column in numpy.ascontiguousarray(wanted.T)), wanted.shape[1]
+
+
+def told_by_places(tokens: numpy.ndarray, labels: numpy.ndarray) -> list[float] | None:
+    """How often the token before a label, its own and the one after it predict it, as `token_dependence` has it."""
+    if len(tokens) < 8 or tokens.shape[1] < 3:
+        return None
+    classes = numpy.unique(labels, return_inverse=True)[1].reshape(labels.shape)[:, 1:-1]
+    keys = [numpy.unique(tokens[:, i : tokens.shape[1] - 2 + i], return_inverse=True)[1].reshape(classes.shape) for i in range(3)]
+    if max(int(key.max()) + 1 for key in keys) * (int(classes.max()) + 2) > _CELLS:
+        return None
+    return [_told_by_key(key.reshape(-1), classes.reshape(-1)) for key in keys]
+
+
 def dependence(examples: Any, values: numpy.ndarray) -> dict[str, float] | None:
     """How much of the values' variance examples explain, and how much they explain at best of the same values in another order.
 

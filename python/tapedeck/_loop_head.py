@@ -371,8 +371,8 @@ def _has_candidates(loss: Any, layer: Any) -> bool:
 
 
 def chosen_among(losses: Any) -> int | None:
-    """Among how many a loss that is written by hand chooses: those of its logsumexp. None where that is multiplied by numbers for each example,
-    as advantages are."""
+    """Among how many a loss chooses: those of its log_softmax, or of a logsumexp that is written by hand. None where that is multiplied by numbers
+    for each example, as advantages are."""
     nodes = deque(_roots(losses))
     known = set(nodes)
     for _ in range(_GRAPH_NODES):
@@ -385,6 +385,9 @@ def chosen_among(losses: Any) -> int | None:
             axis = axes[0] if isinstance(axes, (tuple, list)) and len(axes) == 1 else None
             axis = axis - (1 << 64) if axis is not None and axis >= 1 << 63 else axis
             return tuple(shape[0].shape)[axis] if shape and axis is not None else None
+        if kind == "NllLossBackward":
+            scores = _skip(node.next_functions[0][0])
+            return _shape(scores)[_axis(scores)] if scores is not None and kind_of(scores) == "LogSoftmaxBackward" and _shape(scores) else None
         factors = [kept(node, name) for name in ("self", "other")] if kind == "MulBackward" else []
         if kind not in _SUMS | _VIEWS | {"AddBackward", "DiagonalBackward"} or any(f is not None and f.numel() > 1 for f in factors):
             continue

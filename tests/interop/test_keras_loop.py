@@ -209,5 +209,217 @@ class KerasLoop(unittest.TestCase):
         self.assertFalse({f["cause"] for f in found} & {"bad_labels", "unscaled_inputs"}, found)
 
 
+class Stream:
+    """Batches of a generator, the same again and again."""
+
+    def __init__(self, x, y, batch=32, weight=None):
+        parts = [part for part in (x, y, weight) if part is not None]
+        self.batches = [tuple(part[i : i + batch] for part in parts) for i in range(0, len(x) - batch + 1, batch)]
+        self.steps = len(self.batches)
+
+    def __iter__(self):
+        while True:
+            yield from self.batches
+
+
+class Bounded(keras.losses.Loss):
+    """Of quantiles; of one in percent it has no least value."""
+
+    def __init__(self, quantile):
+        super().__init__()
+        self.quantile = quantile
+
+    def call(self, y_true, y_pred):
+        gap = y_true - y_pred
+        return ops.mean(ops.maximum(self.quantile * gap, (self.quantile - 1) * gap), axis=-1)
+
+
+class OwnLoss(keras.Model):
+    """Its layers are called by its own code, and the loss is computed by it."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.first, self.back = layers.Dense(16, activation="relu"), layers.Dense(4, activation=activation, name="back")
+
+    def call(self, x):
+        return self.back(self.first(x))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return ops.mean(ops.square(y - y_pred))
+
+
+def own_softmax(y, outputs):
+    return -ops.sum(ops.one_hot(ops.cast(ops.reshape(y, (-1,)), "int32"), 3) * ops.log_softmax(outputs), -1)
+
+
+class KerasStreams(unittest.TestCase):
+    """Data that are no arrays, several outputs, steps of the user's own."""
+
+    setUp = KerasLoop.setUp
+
+    def small(self, *last, width=5):
+        return keras.Sequential([keras.Input((width,)), layers.Dense(16, activation="relu"), *(last or [layers.Dense(1)])])
+
+    def found(self, model, stream, loss="mse", rate=0.01, epochs=16, check=None):
+        model.compile(keras.optimizers.Adam(rate), loss)
+        recorder = tapedeck.Recorder(os.path.join(self.folder.name, "run"), every=2, form="stats")
+        model.fit(iter(stream), steps_per_epoch=stream.steps, epochs=epochs, verbose=0, callbacks=[recorder], validation_data=check)
+        return self.findings(recorder.folder)
+
+    def findings(self, folder):
+        done = subprocess.run([os.environ["TAPEDECK"], "diagnose", folder, "--json"], capture_output=True, text=True, timeout=60)
+        found = json.loads(done.stdout)
+        self.assertNotIn("facts about the loop end", " ".join(found["notes"]))
+        return [finding for finding in found["findings"] if finding["confidence"] != "maybe"]
+
+    def causes(self, *arguments, **options):
+        return [each["cause"] for each in self.found(*arguments, **options)]
+
+    def table(self, rows=512):
+        x = self.numbers.normal(size=(rows, 5)).astype("float32")
+        return x, (x[:, :1] - x[:, 1:2] + 0.5).astype("float32")
+
+    def test_batches_that_pass_by_go_on(self):
+        x, y = self.table(640)
+        several = [(False, 3)] if keras.backend.backend() != "torch" else []  # PyTorch has no steps_per_execution
+        for eager, together in ((False, 1), (True, 1), *several):
+            with self.subTest(eager=eager, together=together):
+                weights = []
+                for part in ("", "beside"):
+                    keras.utils.set_random_seed(4)
+                    model = keras.Sequential([keras.Input((5,)), layers.Dense(8, activation="relu"), layers.Dropout(0.3), layers.Dense(1)])
+                    model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=eager, jit_compile=False, steps_per_execution=together)
+                    recorder = [tapedeck.Recorder(os.path.join(self.folder.name, part), track=[])] if part else []
+                    logs = model.fit(iter(Stream(x, y)), steps_per_epoch=10, epochs=3, verbose=0, callbacks=recorder).history
+                    weights.append([w.tobytes() for w in model.get_weights()] + [logs["loss"]])
+                self.assertEqual(*weights)
+
+    def test_batches_of_a_dataset_go_on(self):
+        x, y = self.table(200)  # the last batch is smaller
+        if keras.backend.backend() != "tensorflow":
+            self.skipTest("of TensorFlow")
+        import tensorflow
+
+        weights = []
+        for part in ("", "beside"):
+            keras.utils.set_random_seed(4)
+            data = tensorflow.data.Dataset.from_tensor_slices((x, y)).shuffle(200, seed=2).batch(32)
+            model = self.small()
+            model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
+            recorder = [tapedeck.Recorder(os.path.join(self.folder.name, part), track=[])] if part else []
+            logs = model.fit(data, epochs=4, verbose=0, callbacks=recorder).history
+            weights.append([w.tobytes() for w in model.get_weights()] + [logs["loss"]])
+        self.assertEqual(*weights)
+
+    def test_streams(self):
+        x, y = self.table()
+        self.assertEqual(self.causes(self.small(), Stream(x, y)), [])
+        self.assertEqual(self.causes(self.small(), Stream(x, self.numbers.permutation(y)))[:1], ["bad_labels"])
+        self.assertEqual(self.causes(self.small(), Stream(x * 3000, y))[:1], ["unscaled_inputs"])
+        bad = x.copy()
+        bad[70] = numpy.nan
+        self.assertEqual(self.causes(self.small(), Stream(bad, y))[:1], ["nonfinite_input"])
+        same = Stream(x[:32], y[:32])
+        same.steps = 16
+        self.assertIn("repeated_batch", self.causes(self.small(), same))
+
+    def test_targets_among_the_inputs(self):
+        x = self.numbers.normal(size=(512, 6)).astype("float32")
+        other = self.numbers.normal(size=(128, 6)).astype("float32")
+        unknown = other.copy()
+        unknown[:, 4:] = other[:, :2]  # what is to come is not known
+        for check, wanted in (((unknown, other[:, 4:]), True), ((other, other[:, 4:]), False)):
+            found = self.causes(self.small(layers.Dense(2), width=6), Stream(x, x[:, 4:]), check=check)
+            self.assertEqual("data_leak" in found, wanted, found)
+
+    def test_labels_of_the_token_before(self):
+        words = self.numbers.integers(0, 20, (640, 8)).astype("int32")
+        tags = (words * 7 % 4).astype("int32")
+        for labels, wanted in ((tags, []), (numpy.roll(tags, 1, 1), ["bad_labels"])):
+            beside = layers.Conv1D(16, 3, padding="same", activation="relu")
+            model = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(20, 8), beside, layers.Dense(4)])
+            found = self.causes(model, Stream(words[:512], labels[:512]), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                                check=(words[512:], tags[512:]))
+            self.assertEqual([cause for cause in found if cause != "overfitting"], wanted)
+
+    def test_labels_that_a_weight_leaves_one_of(self):
+        words = self.numbers.integers(0, 6, (512, 8)).astype("int32")
+        for weight, wanted in (((words > 0), []), ((words == 0), ["bad_labels"])):
+            model = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(6, 8), layers.Dense(6)])
+            self.assertEqual(self.causes(model, Stream(words, (words * 5 % 6).astype("int32"), weight=weight.astype("float32")),
+                                         keras.losses.SparseCategoricalCrossentropy(from_logits=True))[:1], wanted)
+
+    def test_a_loss_without_a_least_value(self):
+        x, y = self.table()
+        self.assertEqual(self.causes(self.small(), Stream(x, y), Bounded(0.5)), [])
+        self.assertIn("wrong_loss", self.causes(self.small(), Stream(x, y), Bounded(50.0), epochs=30))
+
+    def heads(self, mistake=None):
+        x = self.numbers.normal(size=(512, 6)).astype("float32")
+        labels = {"value": x[:, :1] - x[:, 1:2], "kind": (x[:, 2:5].argmax(1)).astype("float32")}
+        if mistake == "order":
+            labels = {key: part[labels["kind"].argsort(kind="stable")] for key, part in labels.items()}
+        if mistake == "days":
+            labels["value"] = labels["value"] * 3000 + 20000
+        inputs = keras.Input((6,))
+        h = layers.Dense(24, activation="relu")(inputs)
+        outputs = {"value": layers.Dense(1, activation="relu" if mistake == "relu" else None, name="value")(h),
+                   "kind": layers.Dense(3, activation="softmax" if mistake == "twice" else None, name="kind")(h)}
+        model = keras.Model(inputs, outputs)
+        model.compile(keras.optimizers.Adam(0.01), {"value": "mse", "kind": own_softmax})
+        recorder = tapedeck.Recorder(os.path.join(self.folder.name, "heads"), every=5, form="stats")
+        model.fit(x, labels, batch_size=32, epochs=10, verbose=0, callbacks=[recorder])
+        return [(each["cause"], each["layer"]) for each in self.findings(recorder.folder)]
+
+    def test_several_outputs(self):
+        self.assertEqual(self.heads(), [])
+        self.assertIn(("wrong_output_activation", "value"), self.heads("relu"))
+        self.assertIn(("redundant_softmax", "kind"), self.heads("twice"))
+        self.assertIn(("unscaled_targets", "value"), self.heads("days"))
+        self.assertEqual([cause for cause, _ in self.heads("order")], ["bad_labels"])
+
+    def test_a_model_that_computes_its_loss(self):
+        x = self.numbers.normal(size=(512, 4)).astype("float32")
+        for activation, wanted in ((None, []), ("sigmoid", [("wrong_output_activation", "back")])):
+            model = OwnLoss(activation)
+            model.compile(keras.optimizers.Adam(0.01))
+            recorder = tapedeck.Recorder(os.path.join(self.folder.name, "own"), every=5, form="stats")
+            model.fit(x, x, batch_size=32, epochs=10, verbose=0, callbacks=[recorder])
+            self.assertEqual([(each["cause"], each["layer"]) for each in self.findings(recorder.folder)], wanted)
+
+    def test_what_a_step_leaves_out(self):
+        if keras.backend.backend() != "tensorflow":
+            self.skipTest("GradientTape is TensorFlow's")
+        import tensorflow
+
+        class Parts(keras.Model):
+            def __init__(self, learns, teacher):
+                super().__init__()
+                self.encoder, self.decoder = layers.Dense(12, activation="relu"), layers.Dense(6, name="decoder")
+                self.learns, self.teacher = learns, teacher
+
+            def call(self, x):
+                return self.decoder(self.encoder(x))
+
+            def train_step(self, x):
+                with tensorflow.GradientTape() as tape:
+                    aim = x if self.teacher is None else self.teacher(x)
+                    loss = ops.mean(ops.square(self(x, training=True) - aim))
+                weights = [v for part in (self.encoder, *([self.decoder] if self.learns else [])) for v in part.trainable_weights]
+                self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+                return {"loss": loss}
+
+        x = self.numbers.normal(size=(512, 6)).astype("float32")
+        trained = keras.Sequential([keras.Input((6,)), layers.Dense(16), layers.Dense(6)])
+        trained.compile(keras.optimizers.Adam(0.02), "mse")
+        trained.fit(x, x, epochs=5, verbose=0)
+        for learns, teacher, wanted in ((True, None, []), (True, trained, []), (False, None, ["parameter_unchanged"])):
+            model = Parts(learns, teacher)
+            model.compile(keras.optimizers.Adam(0.01))
+            recorder = tapedeck.Recorder(os.path.join(self.folder.name, "parts"), every=5, form="stats")
+            model.fit(x, batch_size=32, epochs=10, verbose=0, callbacks=[recorder])
+            self.assertEqual([each["cause"] for each in self.findings(recorder.folder)], wanted)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -157,7 +157,7 @@ class LoopRules(unittest.TestCase):
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
         on_request = {"bad_row", "moment2_lost", "precision_lost", "rank_collapse"}  # ../unit/diagnose/test_on_request.c
-        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"plateau", "slow_rank", "unscaled_targets"} | on_request)
+        self.assertEqual(rules, set(FOUND) | set(RANKS) | set(FOUND_BY_LOSS) | {"plateau", "slow_rank", "unscaled_targets", "wrong_loss"} | on_request)
 
     def test_plain_facts_raise_nothing(self):
         found, status = self.diagnose(self.record(PLAIN))
@@ -200,6 +200,45 @@ class LoopRules(unittest.TestCase):
         found, status = self.record_losses("far", [1.6e11 - 1e8 * i for i in range(60)], far)
         self.assertEqual((found[0][:2], status), (("unscaled_targets", "likely"), 1))
         self.assertEqual(self.record_losses("near", [1.6e11 / (i + 1) ** 4 for i in range(60)], far)[1], 0)
+
+    def test_facts_of_keras(self):
+        """What `Recorder` alone writes."""
+        head = {key: HEAD[key] for key in ("activation", "reduction", "divisor")} | {"losses": 2}
+        two = {key: value for key, value in PLAIN.items() if key != "head"}
+        value = head | {"output": "value", "layer": "value", "loss": "mse_loss", "activation": "relu", "target": {"minimum": -1.0, "maximum": 1.0}}
+        kind = head | {"output": "kind", "layer": "kind", "loss": "cross_entropy", "activation": "softmax"}
+        alike = {"examples": 400, "same": 0.25, "chance": 0.25, "told": 0.25, "most": 0.25, "distance": 1.0}
+        none, some = {"neighbours": alike}, {"neighbours": alike | {"same": 0.9}}
+        left = {"count": 1, "names": ["decoder.kernel"], "left_out": True}
+        for name, facts, wanted in (
+                ("relu", two | {"heads": [value, head | {"output": "other"}]}, [("wrong_output_activation", "value", "sure")]),
+                ("twice", two | {"heads": [kind]}, [("redundant_softmax", "kind", "sure")]),
+                ("left", PLAIN | {"unchanged": left | {"new": 1}}, [("parameter_unchanged", "decoder", "likely")]),
+                ("teacher", PLAIN | {"unchanged": left | {"new": 0}}, []),
+                ("copied", PLAIN | {"copied_targets": {"columns": 2, "of": 2, "validation": 0}}, [("data_leak", None, "likely")]),
+                ("known", PLAIN | {"copied_targets": {"columns": 2, "of": 2, "validation": 2}}, []),
+                ("part", PLAIN | {"copied_targets": {"columns": 1, "of": 2, "validation": 0}}, []),
+                ("moved", PLAIN | {"token_places": {"training": "the token before", "validation": "their own token", "gain": 0.4}},
+                 [("bad_labels", None, "likely")]),
+                ("own", PLAIN | {"token_places": {"training": "their own token", "validation": "their own token", "gain": 0.0}}, []),
+                ("one", PLAIN | {"loader": {"batches": 21}, "batches": {"updates": 16, "repeated": 15, "copies": 15, "since": 2, "passing": True}},
+                 [("repeated_batch", None, "likely")])):
+            with self.subTest(name):
+                found = self.diagnose(self.record(facts, name))[0]["findings"]
+                self.assertEqual([(f["rule"], f["layer"], f["confidence"]) for f in found if f["confidence"] != "maybe"], wanted)
+        flat = [1.0 - 0.001 * i for i in range(60)]
+        for name, heads, wanted in (("all", [head | none, head | none], True), ("one of two", [head | none, head | some], False)):
+            found, _ = self.record_losses(name, flat, two | {"heads": heads})
+            self.assertEqual(("bad_labels", "likely") in [each[:2] for each in found], wanted, found)
+        still = PLAIN | {"optimizers": {"ours": 1, "others": 1}, "steps": {"count": 16, "median": 1e-6, "largest": 1e-5, "way": 1e-4,
+                                                                           "way_updates": 40, "drawn": True}}
+        self.assertIn(("learning_rate_too_low", "likely"), [each[:2] for each in self.record_losses("still", flat, still)[0]])
+
+    def test_a_loss_without_a_least_value(self):
+        for name, losses, wanted in (("endless", [-0.5 * i * i for i in range(60)], True), ("density", [90 - 12 * i ** 0.5 for i in range(60)], False),
+                                     ("rest", [-900 * (1 - 0.8 ** i) for i in range(60)], False)):
+            found, _ = self.record_losses(name, losses)
+            self.assertEqual("wrong_loss" in [cause for cause, _, _ in found], wanted, found)
 
     def test_a_trained_network_need_not_learn_more(self):
         """A cross-entropy that begins far below that of a guess."""

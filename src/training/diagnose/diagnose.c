@@ -168,6 +168,8 @@ static void apply_rules(td__case *c, const char *only, const char *ignore) {
             c->rule = rule;
             if (heads) {
                 td__look_at_heads(c, rule);
+            } else if ((rule->each_head || rule->each_loop_head) && td__loop_has(c, "heads")) {
+                td__look_at_loop_heads(c, rule);
             } else {
                 rule->find(c);
             }

@@ -56,5 +56,7 @@ void td__note(td_diagnosis *diagnosis, const char *text);
 
 /* Calls the rule for each of several outputs. */
 void td__look_at_heads(td__case *c, const td__rule *rule);
+/* The same, of the outputs of a loop. */
+void td__look_at_loop_heads(td__case *c, const td__rule *rule);
 
 #endif

@@ -16,7 +16,9 @@
 #define BELOW 0.75    /* of it, that a loss begins at only when something is known */
 #define GUESSED 0.985 /* of the cross-entropy of a guess: nothing is known */
 #define TOGETHER 0.9  /* of the updates that would have no backward pass of their own */
-#define RENAMED 0.2   /* of what is missing to all neighbours, above chance */
+#define FALLS_ON                                                                                   \
+    0.2             /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
+#define RENAMED 0.2 /* of what is missing to all neighbours, above chance */
 
 enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64, ENOUGH_POINTS = 40, MOST_STEPS = 4096 };
 
@@ -244,6 +246,13 @@ double td__loop_fall(const td__case *c) {
         fmin(td__series_mean(loss, 0, 0.05), td__series_first(loss)); /* it may rise at first */
     double last = td__series_mean(loss, 0.9, 1);
     return loss->count >= ENOUGH_POINTS && first > 0 ? 1 - last / first : NAN;
+}
+
+bool td__loop_falls_on(const td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    double end = td__series_mean(loss, 0.9, 1), whole = td__series_mean(loss, 0, 0.1) - end;
+    return loss->count >= ENOUGH_POINTS && whole > 0 &&
+           td__series_mean(loss, 0.65, 0.75) - end > FALLS_ON * whole;
 }
 
 bool td__loop_ends_above(const td__case *c) {

@@ -31,6 +31,9 @@ const char *td__loop_shapes(td__case *c);
 const char *td__loop_reshaped(td__case *c);
 /* The share by which the loss fell from its beginning to its end; NaN: too few points. */
 double td__loop_fall(const td__case *c);
+/* Whether the loss falls at the end about as fast as at the beginning: a training that has hardly
+ * begun. */
+bool td__loop_falls_on(const td__case *c);
 /* Whether the loss ends above where it began. */
 bool td__loop_ends_above(const td__case *c);
 /* Whether the network knew its task when training began, or does at its end: nothing is left to

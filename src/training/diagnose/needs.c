@@ -63,7 +63,7 @@ uint32_t td__needs_available(td__case *c) {
     uint32_t available = c->known ? TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP | TD__NEEDS_HEAD : 0;
     available |= c->repeated ? TD__NEEDS_REPEAT : 0;
     available |= c->loop ? TD__NEEDS_LOOP : 0;
-    available |= td__loop_has(c, "head") ? TD__NEEDS_HEAD : 0;
+    available |= td__loop_has(c, "head") || td__loop_has(c, "heads") ? TD__NEEDS_HEAD : 0;
     available |= td__loop_failed(c, "") ? TD__NEEDS_FAILURE : 0;
     if (!c->history) {
         return available;

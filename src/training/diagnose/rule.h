@@ -169,8 +169,10 @@ struct td__rule {
     bool after;                     /* needs a training; a check before it does not run it */
     bool is_rate;                   /* tries other learning rates */
     bool sets_rate;                 /* its change also sets the rate, which may be all that wins */
-    bool one_output; /* takes labels and loss for those of the model's only output … */
-    bool each_head;  /* … and can be asked about each of several */
+    bool one_output;     /* takes labels and loss for those of the model's only output … */
+    bool each_head;      /* … and can be asked about each of several */
+    bool each_loop_head; /* the same, of a loop alone */
+    bool all_loop_heads; /* … and what it finds counts when it finds it for all */
 };
 
 /* Every rule, causes in the order in which one brings about the other; ends with NULL. */

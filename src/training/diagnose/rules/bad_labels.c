@@ -12,6 +12,7 @@
 #define LITTLE_OF_NEW 0.1
 #define OF_VARIANCE 0.9
 #define LITTLE_OF_TOKENS 0.35
+#define MOVED 0.2      /* of the labels, that one place predicts and another does not */
 #define NAMED 0.5      /* more are right under another name than under their own */
 #define DEVIATIONS 2.5 /* above chance that neighbours agree */
 
@@ -146,6 +147,23 @@ static bool find_tokens(td__case *c) {
     return true;
 }
 
+/* Labels that one token predicts in training, and another in validation: they were moved by a place. */
+static bool find_moved_tokens(td__case *c) {
+    static const char fact[] = "token_places";
+    if (!(td__loop_number(c, fact, "gain") > MOVED) || td__loop_is_adversarial(c)) {
+        return false;
+    }
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
+                                      "the same places of labels in training and validation");
+    td__because(s, NULL, 1, td__loop_number(c, fact, "gain"),
+                td__say(c,
+                        "labels of training are those of %s, labels of validation those of %s: "
+                        "that predicts at least %.0f %% more of them",
+                        td__loop_text(c, fact, "training"), td__loop_text(c, fact, "validation"),
+                        100 * td__loop_number(c, fact, "gain")));
+    return true;
+}
+
 /* A target for each place, as of masks, that goes together with the inputs no more than those of other examples do. */
 static bool find_places(td__case *c) {
     static const char fact[] = "place_dependence";
@@ -167,7 +185,8 @@ static bool find_places(td__case *c) {
 
 /* Labels that nothing about their examples predicts: neither neighbours nor training find it. */
 static void find_bad_labels_in_loop(td__case *c) {
-    if (find_other_names(c) || find_same(c) || find_values(c) || find_tokens(c) || find_places(c)) {
+    if (find_other_names(c) || find_same(c) || find_values(c) || find_tokens(c) || find_places(c) ||
+        find_moved_tokens(c)) {
         return;
     }
     double same = td__loop_number(c, "neighbours", "same"),
@@ -422,6 +441,8 @@ const td__rule td__rule_bad_labels = {
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
+    .each_loop_head = true,
+    .all_loop_heads = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_bad_labels,
 };

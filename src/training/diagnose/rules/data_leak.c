@@ -39,7 +39,9 @@ static void find_leaking_column(td__case *c) {
 /* A language model whose targets were not shifted learns to copy. An autoencoder is to do that. */
 static void find_copied_tokens(td__case *c) {
     double copied = td__loop_number(c, "token_dependence", "copied");
-    if (copied < ALMOST_ALL || !(td__loop_fall(c) > COPIED) ||
+    bool vary =
+        td__loop_number(c, "token_dependence", "chance") < ALMOST_ALL; /* padding is one label */
+    if (copied < ALMOST_ALL || !vary || !(td__loop_fall(c) > COPIED) ||
         td__loop_is(c, "head", "is_squeezed")) {
         return;
     }
@@ -53,8 +55,31 @@ static void find_copied_tokens(td__case *c) {
             100 * copied, 100 * td__loop_fall(c)));
 }
 
+/* Every target is a number of the inputs, as where a window reaches into the time that is to be predicted. */
+static void find_copied_targets(td__case *c) {
+    static const char fact[] = "copied_targets";
+    double columns = td__loop_number(c, fact, "columns");
+    const td__series *validation = td__validation_loss_of(c->history);
+    bool is_other =
+        td__loop_has_member(c, fact, "validation")
+            ? td__loop_number(c, fact, "validation") < columns
+            : validation->count > 1 && td__series_last(validation) >
+                                           WORSE * td__series_mean(td__loss_of(c->history), 0.9, 1);
+    if (columns < 1 || columns < td__loop_number(c, fact, "of") || !is_other) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(c, TD_LIKELY, NULL, 1,
+                                      "inputs that end before the time that is to be predicted");
+    td__because(s, NULL, 1, columns,
+                td__say(c,
+                        "all %.0f numbers of a training target are among its inputs, at the same "
+                        "place in every example; of validation that is not so",
+                        columns));
+}
+
 static void find_data_leak(td__case *c) {
     find_leaking_column(c);
+    find_copied_targets(c);
     find_copied_tokens(c);
     double rows = td__loop_number(c, "copies", "rows");
     double copies = td__loop_number(c, "copies", "copies");
@@ -92,7 +117,7 @@ const td__rule td__rule_data_leak = {
                  "evaluated on purpose",
              .remedy = "split the data before it is repeated, drawn from or sorted"},
     .title = "validation on training data",
-    .explains = 0,
+    .explains = TD__OVERFIT_GAP,
     .needs = TD__NEEDS_LOOP,
     .find = find_data_leak,
     .after = true,

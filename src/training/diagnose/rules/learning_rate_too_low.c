@@ -8,21 +8,10 @@
 #define SHORT_WAY 0.02 /* … that they have come, back and forth */
 #define DIVISOR 10.0   /* accumulation divides by the number of its batches */
 #define LITTLE 0.2     /* that the loss fell by */
-#define FALLS_ON                                                                                   \
-    0.2 /* of its fall in a quarter of the steps: in a straight line it would be 0.28 */
-
-#define STUCK 1e-3 /* of their size, where gradients are 0: no rate makes them move */
-#define EARLY 0.4  /* of the updates */
+#define STUCK 1e-3     /* of their size, where gradients are 0: no rate makes them move */
+#define EARLY 0.4      /* of the updates */
 
 enum { ENOUGH = 40 };
-
-/* Whether the loss falls at the end about as fast as at the beginning: a training that has hardly begun. */
-static bool falls_on(const td__case *c) {
-    const td__series *loss = td__loss_of(c->history);
-    double end = td__series_mean(loss, 0.9, 1), whole = td__series_mean(loss, 0, 0.1) - end;
-    return loss->count >= ENOUGH && whole > 0 &&
-           td__series_mean(loss, 0.65, 0.75) - end > FALLS_ON * whole;
-}
 
 /* A rate that a loop has lowered to nothing while most updates were to come. Schedulers have a rule of their own. */
 static bool find_collapsed_rate(td__case *c) {
@@ -54,8 +43,12 @@ static void find_learning_rate_too_low_in_loop(td__case *c) {
            seen = td__loop_number(c, "steps", "way_updates");
     bool is_stuck = td__has_any(c, TD__ZERO_GRADIENT) && largest * updates < STUCK;
     bool is_short = way > 0 && seen > 0 && way * updates / seen <= SHORT_WAY;
-    if (is_stuck || !(largest > 0) || (largest * updates > WAY && !is_short) ||
-        td__loop_is_adversarial(c) || !(td__loop_fall(c) < LITTLE || (is_short && falls_on(c)))) {
+    bool adversarial =
+        td__loop_is_adversarial(c); /* its losses say nothing; new weights have far to go */
+    bool hardly_begun =
+        adversarial ? is_short && largest * updates <= WAY && td__loop_is(c, "steps", "drawn")
+                    : td__loop_fall(c) < LITTLE || (is_short && td__loop_falls_on(c));
+    if (is_stuck || !(largest > 0) || (largest * updates > WAY && !is_short) || !hardly_begun) {
         return;
     }
     td__suspicion *s = td__loop_error(

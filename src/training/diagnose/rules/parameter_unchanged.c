@@ -1,6 +1,22 @@
 #include "diagnose/loop.h"
 
+/* Of Keras it is not known which gradients there were. Weights as an initializer draws them were trained by nobody. */
+static void find_left_out(td__case *c) {
+    double drawn = td__loop_number(c, "unchanged", "new");
+    td__suspicion *s =
+        td__loop_error(c, drawn > 0 ? TD_LIKELY : TD_MAYBE, td__loop_layer(c, "unchanged"), 1,
+                       "give them to apply_gradients, or trainable = False where they are to stay");
+    td__because(s, NULL, 1, td__loop_number(c, "unchanged", "count"),
+                td__say(c, "trainable, and no update changed it while others changed: %s%s",
+                        td__loop_names(c, "unchanged", "names"),
+                        drawn > 0 ? "; they are as drawn" : ""));
+}
+
 static void find_parameter_unchanged(td__case *c) {
+    if (td__loop_is(c, "unchanged", "left_out")) {
+        find_left_out(c);
+        return;
+    }
     double count = td__loop_number(c, "unchanged", "count");
     if (count < 1) {
         return;

@@ -11,11 +11,13 @@ static void find_repeated_batch(td__case *c) {
     if (updates < 2 || repeated < updates - 1 || workers || !(batches > 1 || drawn_anew)) {
         return;
     }
+    /* Of Keras it is not known whether the pipeline has other batches: one may be all data. */
+    bool certain = repeated > 2 && !td__loop_is(c, "batches", "passing");
     td__suspicion *s =
         td__loop_error(c,
-                       batches < 2    ? TD_MAYBE
-                       : repeated > 2 ? TD_SURE
-                                      : TD_LIKELY,
+                       batches < 2 ? TD_MAYBE
+                       : certain   ? TD_SURE
+                                   : TD_LIKELY,
                        NULL, 1, "for batch in loader: …; next(iter(loader)) begins anew each time");
     td__because(s, NULL, (int64_t)td__loop_number(c, "batches", "since"), repeated,
                 td__say(c, "%.0f updates in a row were made with the same batch", repeated + 1));

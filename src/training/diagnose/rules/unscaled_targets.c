@@ -18,7 +18,9 @@ static void find_unscaled_targets_in_loop(td__case *c) {
          summed = !strcmp(td__loop_text(c, "head", "reduction"), "sum");
     bool values = squared || !strcmp(loss, "l1_loss") || !strcmp(loss, "huber_loss") ||
                   !strcmp(loss, "smooth_l1_loss");
-    double last = td__series_mean(td__loss_of(c->history), 0.9, 1);
+    double last = td__loop_has_member(c, "head", "last_loss") /* of several outputs */
+                      ? td__loop_number(c, "head", "last_loss")
+                      : td__series_mean(td__loss_of(c->history), 0.9, 1);
     double away = squared ? sqrt(last) : last;
     if (!values || summed || size < FAR || !(away > MISSED * size)) {
         return;
@@ -80,6 +82,7 @@ const td__rule td__rule_unscaled_targets = {
                 TD__SATURATED_UNITS | TD__HUGE_ACTIVATIONS | TD__CONSTANT_OUTPUT |
                 TD__ZERO_GRADIENT,
     .one_output = true,
+    .each_loop_head = true,
     .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_HEAD,
     .find = find_unscaled_targets,
 };

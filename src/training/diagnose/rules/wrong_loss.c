@@ -1,8 +1,42 @@
 #include "diagnose/head.h"
+#include "diagnose/loop.h"
 
+#include <math.h>
 #include <string.h>
 
+#define ENDLESS                                                                                    \
+    20.0           /* times the first loss, below 0: logarithms of densities come to rest before */
+#define LARGE 10.0 /* a first loss is at least taken for that */
+#define LATE 0.3   /* of the fall in the last quarter of the steps: more than in a straight line */
+
+enum { ENOUGH = 8 };
+
+/* A loss that has a least value comes to rest. One that falls faster and faster, far below 0, has none: outputs grow without end. */
+static void find_endless_fall(td__case *c) {
+    const td__series *loss = td__loss_of(c->history);
+    double first = td__series_first(loss), last = td__series_mean(loss, 0.9, 1);
+    double fall = td__series_mean(loss, 0, 0.1) - last;
+    double late = td__series_mean(loss, 0.65, 0.75) - last;
+    if (loss->count < ENOUGH || td__loop_is_adversarial(c) ||
+        !(-last > ENDLESS * fmax(fabs(first), LARGE)) || !(late > LATE * fall)) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(c, TD_LIKELY, NULL, 1,
+                       "a loss that is least where outputs are right; targets and weights of terms "
+                       "in the range that it is for");
+    td__because(s, "loss", 1, last,
+                td__say(c,
+                        "the loss falls from %.3g to %.3g, the faster the longer: it has no least "
+                        "value",
+                        first, last));
+}
+
 static void find_wrong_loss(td__case *c) {
+    if (c->loop) {
+        find_endless_fall(c);
+        return;
+    }
     if (!c->known || c->layers.last < 0) {
         return;
     }
@@ -62,6 +96,6 @@ const td__rule td__rule_wrong_loss = {
                 TD__MAJORITY_CLASS,
     .one_output = true,
     .each_head = true,
-    .needs = TD__NEEDS_EXPERIMENT,
+    .needs = TD__NEEDS_EXPERIMENT | TD__NEEDS_LOOP,
     .find = find_wrong_loss,
 };

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define LITTLE 0.3     /* that the loss fell by */
+#define FAR 0.7        /* … where it falls on at the end as at the beginning */
+#define HUGE_EPS 0.5   /* gradients are hardly larger: nothing is divided by their size */
 #define LARGE_EPS 0.01 /* usual are 1e-8 to 1e-3 */
 
 /* eps that is larger than the gradients' size makes Adam a plain descent with a tiny rate. */
@@ -13,7 +15,8 @@ static void find_wrong_optimizer_in_loop(td__case *c) {
     if (eps < LARGE_EPS || !strstr(kind, "Adam")) {
         return;
     }
-    bool poor = td__loop_fall(c) < LITTLE;
+    bool poor = td__loop_fall(c) < LITTLE ||
+                (eps >= HUGE_EPS && td__loop_fall(c) < FAR && td__loop_falls_on(c));
     td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "eps=1e-8");
     td__because(s, NULL, 1, eps,
                 td__say(c, "%s with eps %.3g, which its steps are divided by", kind, eps));
