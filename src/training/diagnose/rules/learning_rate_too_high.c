@@ -7,13 +7,13 @@
 #define USUAL 0.001
 #define USUAL_OF_SGD 0.01
 
-#define PEAK 10.0  /* times the first loss */
-#define LITTLE 0.1 /* that the loss fell by */
-#define WHOLE 1.0  /* … in the largest update: nothing of the weight is left */
-#define PACE 3.0   /* of the size that weights begin with, in half of the updates */
-#define PACE_OF_TURNS 0.5
-#define VIOLENT 5.0    /* … where losses say nothing */
-#define LARGE_STEP 0.3 /* of a weight's size in one update: a thousandth is usual */
+#define PEAK 10.0         /* times the first loss */
+#define LITTLE 0.1        /* that the loss fell by */
+#define WHOLE 1.0         /* … in the largest update: nothing of the weight is left */
+#define PACE 3.0          /* of the size that weights begin with, in half of the updates */
+#define PACE_OF_TURNS 1.5 /* … where losses say nothing: small tables may begin with fast steps */
+#define VIOLENT 5.0       /* … where losses say nothing */
+#define LARGE_STEP 0.3    /* of a weight's size in one update: a thousandth is usual */
 
 static void find_learning_rate_too_high_in_loop(td__case *c) {
     double step = td__loop_number(c, "steps", "median");
@@ -33,10 +33,11 @@ static void find_learning_rate_too_high_in_loop(td__case *c) {
     poor |= td__loop_fall(c) < LITTLE;
     poor |= td__series_most(loss, NULL) > PEAK * td__series_first(loss) && largest >= WHOLE;
     /* The losses of adversaries say nothing, but no training replaces its weights in update after update. */
-    double pace =
-        td__loop_has_member(c, "steps", "pace") ? td__loop_number(c, "steps", "pace") : step;
-    bool harmful = td__loop_is_adversarial(c) ? pace >= PACE_OF_TURNS || largest >= VIOLENT
-                                              : poor && (summed || large);
+    bool fast = td__loop_has_member(c, "steps", "pace")
+                    ? td__loop_number(c, "steps", "pace") >= PACE_OF_TURNS
+                    : step >= LARGE_STEP;
+    bool harmful =
+        td__loop_is_adversarial(c) ? fast || largest >= VIOLENT : poor && (summed || large);
     harmful |= !searched && td__loop_number(c, "steps", "pace") >= PACE;
     if (!blown && !harmful) {
         return;
