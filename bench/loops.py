@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""loops.py [torch|keras|torch_tutorials|keras_tutorials|strangers|keras_strangers|newcomers] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch
+"""loops.py [torch|keras|torch_tutorials|keras_tutorials|strangers|keras_strangers|newcomers|keras_newcomers] [--tuned 1,2] [--held 101,102] [--only NAME]: mistakes planted into random PyTorch
 or Keras trainings, and their healthy twins: what `tapedeck diagnose` finds, on the seeds that thresholds were chosen with and on others.
 The tutorials are trainings as well-known examples have them: images, texts, series, graphs, autoencoders, policies, diffusion … The
 strangers are whole programs; every second one is held out, so both parts are other programs. So are the newcomers, whose authors
@@ -15,7 +15,8 @@ os.environ.setdefault("TAPEDECK", os.path.join(ROOT, "build", "tapedeck"))
 import score  # noqa: E402
 
 MODULES = {"torch": "torch_cases", "keras": "keras_cases", "torch_tutorials": "torch_tutorials", "keras_tutorials": "keras_tutorials",
-           "strangers": "strangers", "keras_strangers": "keras_strangers", "newcomers": "strangers"}
+           "strangers": "strangers", "keras_strangers": "keras_strangers", "newcomers": "strangers",
+           "keras_newcomers": "keras_strangers"}
 GOALS = {"detected": (95, 1), "named": (85, 1), "false": (2, -1)}
 
 
@@ -27,7 +28,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     cases = importlib.import_module(MODULES[options.framework])
-    more = {"modules": cases.NEWCOMERS} if options.framework == "newcomers" else {}
+    more = {"modules": cases.NEWCOMERS} if options.framework.endswith("newcomers") else {}
     met = True
     for part, seeds in (("tuned", options.tuned), ("held out", options.held)):
         if not seeds:

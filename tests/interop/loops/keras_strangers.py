@@ -1,6 +1,7 @@
 """Keras programs as people write them: subclassed models, `train_step` of their own, functional graphs, callbacks; each healthy or with a
 mistake of its kind. As strangers.py has them for PyTorch."""
 
+import importlib
 import os
 import random
 import tempfile
@@ -15,6 +16,7 @@ from strangers import adds_to, is_held_out
 import tapedeck
 
 SCRIPTS = {}
+NEWCOMERS = ("keras_newcomers_tables", "keras_newcomers_series")  # by people who knew the vocabulary of causes and not the rules
 GENERAL = {
     "rate_times_1000?": "learning_rate_too_high",
     "rate_through_1000?": "learning_rate_too_low",
@@ -350,11 +352,13 @@ def train(name, mistake, seed, folder):
     return training
 
 
-def run(seeds, only="", held=None):
+def run(seeds, only="", held=None, modules=(__name__,)):
+    for module in modules:
+        importlib.import_module(module)
     found = score.Score()
     with tempfile.TemporaryDirectory() as place:
-        for name, (_, mistakes) in sorted(SCRIPTS.items()):
-            if only not in name or (held is not None and is_held_out(name) != held):
+        for name, (function, mistakes) in sorted(SCRIPTS.items()):
+            if only not in name or (held is not None and is_held_out(name) != held) or function.__module__ not in modules:
                 continue
             for seed in seeds:
                 own = seed * 1000 + zlib.crc32(name.encode()) % 1000
