@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -79,37 +80,37 @@ def _roots(losses: Any) -> list[Any]:
     return [loss.grad_fn for loss in losses if isinstance(loss, torch.Tensor) and loss.grad_fn is not None]
 
 
-def _find_losses(roots: list[Any]) -> list[Any]:
-    nodes, known, found = deque(roots), set(roots), []
-    for _ in range(_GRAPH_NODES):
+def walk(roots: Iterable[Any], goes_on: Callable[[Any], bool] = lambda node: True, most: int = _GRAPH_NODES) -> Iterator[Any]:
+    """Nodes of a graph from `roots` back, the nearest first. `goes_on` says whether those behind a node come, too."""
+    nodes = deque(roots)
+    known = set(nodes)
+    for _ in range(most):
         if not nodes:
-            break
+            return
         node = nodes.popleft()
-        if kind_of(node) in _LOSSES:
-            found.append(node)
-            continue
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return found
+        yield node
+        if goes_on(node):
+            following = [each for each in _inputs(node) if each is not None and each not in known]
+            known.update(following)
+            nodes.extend(following)
+
+
+def _is_between(node: Any) -> bool:
+    """Whether it may stand between a loss written by hand and the outputs that it compares."""
+    return kind_of(node) in _ELEMENTWISE | _VIEWS
+
+
+def _find_losses(roots: list[Any]) -> list[Any]:
+    return [node for node in walk(roots, lambda node: kind_of(node) not in _LOSSES) if kind_of(node) in _LOSSES]
 
 
 def _swapped(root: Any) -> dict[str, Any] | None:
     """A reshape on the way from the loss to a layer that gives axes the lengths of each other: it does not swap them, but mixes examples."""
-    nodes, known = deque([root]), {root}
-    for _ in range(_GRAPH_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
+    for node in walk([root], lambda node: kind_of(node) not in _LINEAR):
         if kind_of(node) in ("ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward"):
             before, after = tuple(getattr(node, "_saved_self_sym_sizes", ())), _shape(node)
             if len(before) == len(after) > 2 and before[:2] == after[1::-1] and before[2:] == after[2:] and before[0] != before[1] and min(before[:2]) > 1:
                 return {"before": list(before), "after": list(after)}
-        if kind_of(node) in _LINEAR:
-            continue
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
     return None
 
 
@@ -161,24 +162,13 @@ def is_padding(mask: torch.Tensor) -> bool:
 def reading(root: Any) -> Any:
     """The gather() or index by which a loss reads one score for each example or place; None: there is none. Where what is read is multiplied by
     an advantage, it was drawn, and is no target."""
-    nodes, known = deque([root]), {root}
-    for _ in range(_GRAPH_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
-        kind = kind_of(node)
-        if kind in ("GatherBackward", "IndexBackward"):
-            return node
-        if kind == "MulBackward":
-            factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
-            if not factors or any(f is None or (f.numel() > 1 and not is_padding(f)) for f in factors):
-                continue
-        elif kind not in _SUMS | _VIEWS | {"AddBackward"}:
-            continue
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return None
+    def goes_on(node: Any) -> bool:
+        if kind_of(node) != "MulBackward":
+            return kind_of(node) in _SUMS | _VIEWS | {"AddBackward"}
+        factors = [kept(node, name) for name, each in zip(("other", "self"), reversed(_inputs(node))) if each is None]
+        return bool(factors) and all(f is not None and (f.numel() == 1 or is_padding(f)) for f in factors)
+
+    return next((node for node in walk([root], goes_on) if kind_of(node) in ("GatherBackward", "IndexBackward")), None)
 
 
 def _scalar_divisor(node: Any) -> float:
@@ -271,20 +261,10 @@ def _linear_part(node: Any) -> dict[str, Any]:
 
 def _compared(root: Any) -> dict[str, Any] | None:
     """Outputs of one number per example that were compared with every target of the batch: (N, 1) against (N,)."""
-    nodes, known = deque([root]), {root}
-    for _ in range(_GRAPH_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
-        kind = kind_of(node)
+    for node in walk([root], lambda node: kind_of(node) in _ELEMENTWISE and len(_shape(node)) <= 2 and len(set(_shape(node))) <= 1):
         graphs = [each for each in _inputs(node) if each is not None]
-        if (kind in _LOSSES or kind in _ELEMENTWISE) and len(graphs) == 1 and (found := _is_spread(node, graphs[0])):
+        if (kind_of(node) in _LOSSES or kind_of(node) in _ELEMENTWISE) and len(graphs) == 1 and (found := _is_spread(node, graphs[0])):
             return found  # where both sides are computed, pairs may be intended
-        shape = _shape(node)
-        if kind not in _ELEMENTWISE or len(shape) > 2 or len(set(shape)) > 1:
-            continue
-        known.update(graphs)
-        nodes.extend(graphs)
     return None
 
 
@@ -373,27 +353,19 @@ def _has_candidates(loss: Any, layer: Any) -> bool:
 def chosen_among(losses: Any) -> int | None:
     """Among how many a loss chooses: those of its log_softmax, or of a logsumexp that is written by hand. None where that is multiplied by numbers
     for each example, as advantages are."""
-    nodes = deque(_roots(losses))
-    known = set(nodes)
-    for _ in range(_GRAPH_NODES):
-        if not nodes:
-            return None
-        node = nodes.popleft()
-        kind = kind_of(node)
-        if kind == "LogsumexpBackward":
+    def goes_on(node: Any) -> bool:
+        factors = [kept(node, name) for name in ("self", "other")] if kind_of(node) == "MulBackward" else []
+        return kind_of(node) in _SUMS | _VIEWS | {"AddBackward", "DiagonalBackward"} and all(f is None or f.numel() == 1 for f in factors)
+
+    for node in walk(_roots(losses), goes_on):
+        if kind_of(node) == "LogsumexpBackward":
             shape, axes = getattr(_inputs(node)[0], "_input_metadata", None), node._saved_dim
             axis = axes[0] if isinstance(axes, (tuple, list)) and len(axes) == 1 else None
             axis = axis - (1 << 64) if axis is not None and axis >= 1 << 63 else axis
             return tuple(shape[0].shape)[axis] if shape and axis is not None else None
-        if kind == "NllLossBackward":
+        if kind_of(node) == "NllLossBackward":
             scores = _skip(node.next_functions[0][0])
             return _shape(scores)[_axis(scores)] if scores is not None and kind_of(scores) == "LogSoftmaxBackward" and _shape(scores) else None
-        factors = [kept(node, name) for name in ("self", "other")] if kind == "MulBackward" else []
-        if kind not in _SUMS | _VIEWS | {"AddBackward", "DiagonalBackward"} or any(f is not None and f.numel() > 1 for f in factors):
-            continue
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
     return None
 
 
@@ -440,18 +412,9 @@ def _is_squeezed(layer: Any) -> bool:
 
 def _activation_after(layer: Any, root: Any) -> str | None:
     """The activation that comes right after a layer, on the way from a loss written by hand to it."""
-    nodes, known = deque([root]), {root}
-    for _ in range(_GRAPH_NODES):
-        if not nodes:
-            return None
-        node = nodes.popleft()
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        if kind_of(node) in _ACTIVATIONS and following and _skip(following[0]) is layer:
-            return _ACTIVATIONS[kind_of(node)]
-        if kind_of(node) in _ELEMENTWISE | _VIEWS:
-            known.update(following)
-            nodes.extend(following)
-    return None
+    found = (kind_of(node) for node in walk([root], _is_between)
+             if kind_of(node) in _ACTIVATIONS and _inputs(node)[0] is not None and _skip(_inputs(node)[0]) is layer)
+    return _ACTIVATIONS.get(next(found, ""))
 
 
 def _take_activation(facts: dict[str, Any], start: Any) -> Any:
@@ -476,43 +439,19 @@ def _is_squashed_twice(node: Any) -> bool:
 
 def has_flat_function(losses: Any) -> bool:
     """Whether a function whose derivative is 0 is in the graph."""
-    nodes = deque(_roots(losses))
-    known = set(nodes)
-    while nodes and len(known) < _MATRIX_NODES:
-        node = nodes.popleft()
-        if kind_of(node) in _FLAT:
-            return True
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return False
+    return any(kind_of(node) in _FLAT for node in walk(_roots(losses), most=_MATRIX_NODES))
 
 
 def raw_matrices(losses: Any) -> list[torch.Tensor]:
     """Parameters that something is multiplied by, in the order from the loss back."""
-    nodes, found = deque(_roots(losses)), []
-    known = set(nodes)
-    while nodes and len(known) < _MATRIX_NODES:
-        node = nodes.popleft()
-        if kind_of(node) in _LINEAR and (weight := _weight(node)) is not None and weight.dim() == 2 \
-                and not any(weight is each for each in found):
-            found.append(weight)
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return found
+    found: dict[int, torch.Tensor] = {}
+    for node in walk(_roots(losses), most=_MATRIX_NODES):
+        if kind_of(node) in _LINEAR and (weight := _weight(node)) is not None and weight.dim() == 2:
+            found.setdefault(id(weight), weight)
+    return list(found.values())
 
 
 def _first_layer(node: Any) -> Any:
     """The nearest layer that a value is computed from."""
-    nodes, known = deque([node] if node is not None else []), {node}
-    for _ in range(_CHAIN_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
-        if kind_of(node) in _LINEAR and _weight(node) is not None:
-            return node
-        following = [each for each in _inputs(node) if each is not None and each not in known]
-        known.update(following)
-        nodes.extend(following)
-    return None
+    start = [] if node is None else [node]
+    return next((node for node in walk(start, most=_CHAIN_NODES) if kind_of(node) in _LINEAR and _weight(node) is not None), None)

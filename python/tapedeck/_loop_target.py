@@ -4,13 +4,12 @@ simple functions as `l1_loss` is, compares the output of the last layer with. Re
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Any
 
 import torch
 
 from . import _observe
-from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _roots, _shape, _skip, _weight, is_padding, kept, kind_of, reading
+from ._loop_head import _ELEMENTWISE, _LINEAR, _VIEWS, _inputs, _is_between, _roots, _shape, _skip, _weight, is_padding, kept, kind_of, reading, walk
 
 _NODES = 64
 _CHOICES = 256  # of a batch
@@ -22,19 +21,10 @@ def find(losses: Any) -> torch.Tensor | None:
     kept = _observe.target_of(losses)
     if kept is not None:
         return kept
-    nodes = deque(_roots(losses))
-    known = set(nodes)
-    for _ in range(_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
+    for node in walk(_roots(losses), _is_between, _NODES):
         found = _subtracted(node) if kind_of(node) in ("AbsBackward", "PowBackward", "MaximumBackward") else _multiplied(node)
         if found is not None:
             return found
-        if kind_of(node) in _ELEMENTWISE | _VIEWS:
-            following = [each for each in _inputs(node) if each is not None and each not in known]
-            known.update(following)
-            nodes.extend(following)
     return _gathered(losses)
 
 
@@ -55,22 +45,12 @@ def _gathered(losses: Any) -> torch.Tensor | None:
 def is_of_choices(losses: Any) -> bool:
     """Whether what was chosen is multiplied by how good it was, as policies learn: by numbers of both signs, or by others where the same
     choice is read. Such a loss need not fall."""
-    nodes = deque(_roots(losses))
-    known = set(nodes)
-    for _ in range(_NODES):
-        if not nodes:
-            break
-        node = nodes.popleft()
-        kind = kind_of(node)
+    for node in walk(_roots(losses), _is_between, _NODES):
         graphs = [each for each in _inputs(node) if each is not None]
-        if kind == "MulBackward" and len(graphs) == 1:
+        if kind_of(node) == "MulBackward" and len(graphs) == 1:
             weights = kept(node, "self" if _inputs(node)[0] is None else "other")
             if weights is not None and weights.numel() > 1 and not is_padding(weights) and _weighs_choices(weights, graphs[0]):
                 return True
-        if kind in _ELEMENTWISE | _VIEWS:
-            following = [each for each in graphs if each not in known]
-            known.update(following)
-            nodes.extend(following)
     return False
 
 

@@ -8,15 +8,18 @@
 #define HUGE_EPS 0.5   /* gradients are hardly larger: nothing is divided by their size */
 #define LARGE_EPS 0.01 /* usual are 1e-8 to 1e-3 */
 
-/* eps that is larger than the gradients' size makes Adam a plain descent with a tiny rate. */
+/* eps that is larger than the gradients' size makes Adam a plain descent with a tiny rate. RMSprop is known to be used with 1. */
 static void find_wrong_optimizer_in_loop(td__case *c) {
     double eps = td__loop_number(c, "optimizer", "eps");
     const char *kind = td__loop_text(c, "optimizer", "kind");
-    if (eps < LARGE_EPS || !strstr(kind, "Adam")) {
+    if (eps < LARGE_EPS) {
         return;
     }
     bool poor = td__loop_fall(c) < LITTLE ||
                 (eps >= HUGE_EPS && td__loop_fall(c) < FAR && td__loop_falls_on(c));
+    if (!poor && !strstr(kind, "Adam")) {
+        return;
+    }
     td__suspicion *s = td__loop_error(c, poor ? TD_LIKELY : TD_MAYBE, NULL, 1, "eps=1e-8");
     td__because(s, NULL, 1, eps,
                 td__say(c, "%s with eps %.3g, which its steps are divided by", kind, eps));
