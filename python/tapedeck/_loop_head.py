@@ -305,6 +305,7 @@ def describe(losses: Any, names: dict[int, str]) -> dict[str, Any] | None:
         if facts["loss"] == "ctc_loss":
             facts["blanks"] = _blanks(node)
         start = _skip(node.next_functions[0][0])
+        facts["is_chosen"] = start is not None and kind_of(start) in ("GatherBackward", "IndexBackward")
         if facts["loss"] == "nll_loss" and start is not None and kind_of(start) == "LogSoftmaxBackward":
             scores = start
             start = _take_log_softmax(facts, scores)

@@ -109,8 +109,10 @@ static bool find_values(td__case *c) {
            validation = td__loop_number(c, other, "explained");
     bool apart = td__loop_has(c, other) && validation > DIFFERENCE &&
                  validation > td__loop_number(c, other, "chance");
+    /* What one output of several is to be depends on which one was chosen. */
     if (td__loop_number(c, fact, "examples") == 0 || explained > chance ||
-        !(apart || found_little(c)) || td__loop_is_adversarial(c)) {
+        td__loop_is(c, "head", "is_chosen") || !(apart || found_little(c)) ||
+        td__loop_is_adversarial(c)) {
         return false;
     }
     td__suspicion *s =

@@ -12,6 +12,7 @@
 enum {
     MANY = 200,
     FEW = 8,
+    FEW_TEXTS = 24,
     CERTAIN = 3 /* copies, of numbers that are not there twice by chance */
 };
 
@@ -88,9 +89,10 @@ static void find_data_leak(td__case *c) {
     bool is_validation = !only_copies || td__loop_is(c, "copies", "validation") ||
                          td__validation_loss_of(c->history)->count > 0;
     double share = td__loop_is(c, "copies", "whole") ? SHARE_OF_WHOLE : SHARE;
-    if ((rows < FEW && copies < CERTAIN) || copies < share * rows ||
-        td__loop_number(c, "copies", "within") > WITHIN || td__loop_is(c, "copies", "apart") ||
-        !is_validation) {
+    bool few =
+        td__loop_is(c, "copies", "whole") ? rows < FEW_TEXTS : rows < FEW && copies < CERTAIN;
+    if (few || copies < share * rows || td__loop_number(c, "copies", "within") > WITHIN ||
+        td__loop_is(c, "copies", "apart") || !is_validation) {
         return;
     }
     /* Passes in training mode with no loss of validation may be what a policy does, of which training follows. */
