@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -58,8 +58,8 @@ class FitData:
         return cls(*x_y_weight, (x, y) if is_array(x) and is_array(y) else None,
                    shuffles=bool(adapter._shuffle), batch=int(adapter._batch_size))
 
-    def facts(self, reads_indices: bool, own: bool = True) -> dict[str, Any]:
-        """Whole numbers that name words or the like have no size, and no neighbours. `own`: ``fit`` was given arrays; else they are of the
+    def facts(self, reads_indices: bool, scaled: Callable[[Any], Any], own: bool = True) -> dict[str, Any]:
+        """`scaled`: what layers at the front of the model that only scale make of inputs. Whole numbers that name words or the like have no size, and no neighbours. `own`: ``fit`` was given arrays; else they are of the
         first batches, among which an example may come again."""
         found: dict[str, Any] = {}
         for what, array in self.arrays:
@@ -68,10 +68,10 @@ class FitData:
         if self.x is None:
             return found
         self.reads_indices = reads_indices and not self.is_nested  # of several inputs, numbers that name something are left out
-        if not self.reads_indices and (scale := _range(self.x)) is not None:
+        if not self.reads_indices and (scale := _range(self.x if self.is_nested else scaled(self.x))) is not None:
             found["input"] = scale
             if self.validation is not None and self.validation[0].shape[1:] == self.x.shape[1:] and not self.is_nested:
-                found |= _scale_of_validation(_array(self.x, 64), _array(self.validation[0], _MOST_ROWS // 8))
+                found |= _scale_of_validation(*(scaled(_array(x, _MOST_ROWS // 8)) for x in (self.x, self.validation[0])))
         if not own:
             marks = _loop_data.digests(self.x)
             self.places = numpy.unique(marks, return_index=True)[1]

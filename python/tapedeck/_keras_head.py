@@ -12,6 +12,7 @@ import numpy
 
 from . import _keras_apart
 
+_SCALED_ROWS = 1024
 _LOSSES = {"categorical_crossentropy": "categorical_crossentropy", "sparse_categorical_crossentropy": "categorical_crossentropy",
            "binary_crossentropy": "binary_cross_entropy", "mean_squared_error": "mse_loss", "huber": "huber_loss",
            "mean_absolute_error": "l1_loss"}
@@ -271,6 +272,16 @@ def _linear_part(layers: list[Any]) -> dict[str, Any]:
     widths = [(shape[-1], math.prod(shape[:-1])) for shape in shapes]
     narrow = any(inner[0] < min(inner[1], outer[0]) for outer, inner in zip(widths, widths[1:]))
     return {"linear_layers": len(kernels), "is_linear": len(kernels) > 0, "is_narrow": narrow}
+
+
+def scaled_inputs(model: Any, values: Any) -> Any:
+    """What layers that only scale make of the first rows, before any layer that learns: Normalization and Rescaling at the front."""
+    is_graph = type(model).__name__ in ("Functional", "Sequential")  # in others, the order of layers is not that of their calls
+    for layer in (layer for layer in model.layers if type(layer).__name__ != "InputLayer") if is_graph else ():
+        if type(layer).__name__ not in ("Normalization", "Rescaling"):
+            break
+        values = keras.ops.convert_to_numpy(layer(keras.ops.convert_to_tensor(numpy.asarray(values[:_SCALED_ROWS], "float32"))))
+    return values
 
 
 def reads_indices(model: Any) -> bool:

@@ -102,7 +102,7 @@ class KerasLoop:
         if self.data is None and (found := _arguments_of_fit(model)) is not None:
             self.passing = _keras_batches.Batches(*found)
         if self.data is not None:
-            facts |= self.data.facts(_keras_head.reads_indices(model))
+            facts |= self.data.facts(_keras_head.reads_indices(model), functools.partial(_keras_head.scaled_inputs, model))
             for head, y in zip(facts.get("heads", ()), self.data.labels_of(facts.get("heads", ()))):
                 head |= self.data.facts_of(y)
             if is_plain and self.data.y is not None and (shapes := _keras_head.broadcast(model, self.data.y)):
@@ -155,7 +155,7 @@ class KerasLoop:
             self.facts["nonfinite"] = {"since": passing.bad_since} | passing.bad
         data = passing.data()
         if data is not None:
-            facts = data.facts(_keras_head.reads_indices(self.model), own=False)
+            facts = data.facts(_keras_head.reads_indices(self.model), functools.partial(_keras_head.scaled_inputs, self.model), own=False)
             for head, y in zip(self.facts.get("heads", ()), data.labels_of(self.facts.get("heads", ()))):
                 head |= data.facts_of(y)
             self.facts |= {key: value for key, value in facts.items() if key not in self.facts}

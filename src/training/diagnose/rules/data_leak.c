@@ -2,6 +2,7 @@
 
 #define SHARE 0.05          /* of the validation examples */
 #define SHARE_OF_WHOLE 0.25 /* … of whole numbers: short texts come again by chance */
+#define SHARE_OF_FEW 0.6
 #define WITHIN 0.02 /* of the examples that are there twice anyway, as of few possible ones */
 
 #define ALMOST_ALL 0.99
@@ -88,11 +89,11 @@ static void find_data_leak(td__case *c) {
     bool only_copies = copies == rows;
     bool is_validation = !only_copies || td__loop_is(c, "copies", "validation") ||
                          td__validation_loss_of(c->history)->count > 0;
-    double share = td__loop_is(c, "copies", "whole") ? SHARE_OF_WHOLE : SHARE;
-    bool few =
-        td__loop_is(c, "copies", "whole") ? rows < FEW_TEXTS : rows < FEW && copies < CERTAIN;
-    if (few || copies < share * rows || td__loop_number(c, "copies", "within") > WITHIN ||
-        td__loop_is(c, "copies", "apart") || !is_validation) {
+    double of_whole = rows < FEW_TEXTS ? SHARE_OF_FEW : SHARE_OF_WHOLE;
+    double share = td__loop_is(c, "copies", "whole") ? of_whole : SHARE;
+    if ((rows < FEW && copies < CERTAIN) || copies < share * rows ||
+        td__loop_number(c, "copies", "within") > WITHIN || td__loop_is(c, "copies", "apart") ||
+        !is_validation) {
         return;
     }
     /* Passes in training mode with no loss of validation may be what a policy does, of which training follows. */
