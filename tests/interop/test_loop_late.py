@@ -116,10 +116,19 @@ class Late(unittest.TestCase):
         self.assertEqual(train(400, late=stop)["zero_rate_0"], {"in_a_row": 110, "of": 400})
 
     def test_updates_that_change_nothing(self):
+        step = torch.optim.sgd.sgd
+        self.addCleanup(setattr, torch.optim.sgd, "sgd", step)
+
+        def do_nothing(update, *_):
+            torch.optim.sgd.sgd = step if update < 290 else lambda *_, **__: None
+        facts = train(330, late=do_nothing)
+        self.assertEqual((facts["idle"]["count"], facts["idle"]["since"]), (330 - 305 + 1, 305))  # 305 is the first that is looked at
+
+    def test_a_rate_that_can_change_nothing(self):
+        """Not the updates are at fault."""
         def shrink(update, model, optimizer, x):
             optimizer.param_groups[0]["lr"] = 0.01 if update < 290 else 1e-14
-        facts = train(330, late=shrink)
-        self.assertEqual((facts["idle"]["count"], facts["idle"]["since"]), (330 - 305 + 1, 305))  # 305 is the first that is looked at
+        self.assertNotIn("idle", train(330, late=shrink))
 
 
 LOSSES = {
