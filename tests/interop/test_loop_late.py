@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -116,11 +117,12 @@ class Late(unittest.TestCase):
         self.assertEqual(train(400, late=stop)["zero_rate_0"], {"in_a_row": 110, "of": 400})
 
     def test_updates_that_change_nothing(self):
-        step = torch.optim.sgd.sgd
-        self.addCleanup(setattr, torch.optim.sgd, "sgd", step)
+        module = sys.modules["torch.optim.sgd"]
+        step = module.sgd
+        self.addCleanup(setattr, module, "sgd", step)
 
         def do_nothing(update, *_):
-            torch.optim.sgd.sgd = step if update < 290 else lambda *_, **__: None
+            module.sgd = step if update < 290 else lambda *_, **__: None
         facts = train(330, late=do_nothing)
         self.assertEqual((facts["idle"]["count"], facts["idle"]["since"]), (330 - 305 + 1, 305))  # 305 is the first that is looked at
 
