@@ -66,7 +66,7 @@ class Parameters:
         loop.optimizers.clear()
         self.named = {name: p for name, p in loop.model.named_parameters() if p.requires_grad}
         self.without_gradient, self.unchanged = dict(self.named), dict(self.named)
-        self.zero = {name: p for name, p in self.named.items() if p.dim() > 1}
+        self.zero = {name: p for name, p in self.named.items() if not is_lazy(p) and p.dim() > 1}
         loop.facts["trainable"] = len(self.named)
         self.remove_probes()
         names = list(self.named)
