@@ -134,7 +134,7 @@ class Schedule:
         loop = self.loop
         for i, group in enumerate(groups):
             rate = float(group["lr"])
-            if i == 0:
+            if i == 0 and (rate != self.rate_before or known is not self.known):
                 self.follow_rate(rate, known)
             if rate and not self.has_been_zero:
                 continue
