@@ -103,7 +103,7 @@ class FitData:
             counted = numpy.asarray(y)[numpy.asarray(weight) != 0]
         if (scale := _range(counted)) is not None:
             found["target"] = scale | {"all": counted.size <= _CHUNK, "whole": numpy.asarray(y[:1]).dtype.kind in "iu"}
-            if self.places is not None:  # labels of the first batches alone; what is left of several by their weights is meant
+            if self.places is not None:  # in the first batches, equal labels may be chance, unless weights leave out the others
                 whole = _range(y)
                 is_left = counted is not y and whole is not None and whole["minimum"] < whole["maximum"]
                 found["target"] |= {"all": is_left, "batches": 2}
