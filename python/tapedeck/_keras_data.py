@@ -130,7 +130,8 @@ class FitData:
         inputs, targets = (self.unique(part)[:rows].reshape(-1, places, *rest) for part, rest in ((x, (x.shape[-1],)), (y, ())))
         if targets.dtype.kind not in "iufb" or not numpy.isfinite(inputs).all() or not numpy.isfinite(targets).all():
             return {}
-        return {"place_dependence": _loop_data.place_dependence(inputs.transpose(0, 2, 1)[:128], targets[:128])}
+        found = _loop_data.place_dependence(inputs.transpose(0, 2, 1)[:128], targets[:128])
+        return {} if found is None else {"place_dependence": found}
 
     def unique(self, values: Any) -> numpy.ndarray:
         rows = _array(values, _MOST_ROWS)

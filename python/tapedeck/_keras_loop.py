@@ -8,7 +8,6 @@ and then later, and the loss is followed from Keras's own running mean. Nothing 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import statistics
 import sys
@@ -70,7 +69,7 @@ class KerasLoop:
         return call
 
     def write(self) -> None:
-        text = json.dumps(self.facts)
+        text = _loop_data.as_json(self.facts)
         if text != self.written:
             self.written = text
             self.deck.note(self.prefix + "loop", text)

@@ -12,7 +12,6 @@ each for as long as it is needed.
 
 from __future__ import annotations
 
-import json
 import math
 import weakref
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from . import _observe
+from . import _loop_data, _observe
 from ._layers import EagerHook, Handle
 from ._loop_batches import Batches, Labels
 from ._loop_calls import Clipping, Scaling, Schedule, Validation, is_modal
@@ -137,7 +136,7 @@ class Loop:
         """Writes the note, if something is new."""
         if self.updates:
             self.facts["updates"] = self.updates
-        text = json.dumps(self.facts)
+        text = _loop_data.as_json(self.facts)
         if text != self.written:
             self.written = text
             self.deck.note(self.prefix + "loop", text)

@@ -3,6 +3,7 @@ are copies of training examples, whether labels are those of other classes. Arra
 
 from __future__ import annotations
 
+import json
 import math
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,20 @@ _COLUMN_ORDERS = 19
 _ORDERS = 99  # that values are put into: a result that all of them stay below comes by chance in one of a hundred
 _NEAREST = (3, 12)  # neighbours whose mean tells a value
 _PENALTIES = (0.1, 3.0)  # of ridge regression, of the mean length of a row
+
+
+def as_json(facts: dict[str, Any]) -> str:
+    """The note of a loop. JSON has no NaN and no infinity: they are left out, or nothing of the note could be read."""
+    try:
+        return json.dumps(facts, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(facts))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items() if not (isinstance(each, float) and not math.isfinite(each))}
+    return [_finite(each) for each in value] if isinstance(value, list) else value
 
 
 def flat_rows(values: Any) -> numpy.ndarray:
@@ -77,9 +92,12 @@ def _told_by_key(key: numpy.ndarray, label: numpy.ndarray) -> float:
     return float((own - 1 > others).mean())
 
 
-def place_dependence(inputs: numpy.ndarray, targets: numpy.ndarray) -> dict[str, float]:
+def place_dependence(inputs: numpy.ndarray, targets: numpy.ndarray) -> dict[str, float] | None:
     """Of examples with a target for each place, as masks have: how far the numbers of a channel and the targets go up and down together, and at best
     with targets that are those of other examples. `inputs`: (examples, channels, places)."""
+    if not (numpy.isfinite(inputs).all() and numpy.isfinite(targets).all()):
+        return None
+
     def standard(values: numpy.ndarray) -> numpy.ndarray:
         values = values - values.mean(-1, keepdims=True)
         lengths = numpy.sqrt((values * values).sum(-1, keepdims=True))

@@ -297,6 +297,17 @@ def masks_of_other_pictures(path, wrong):
     return train(path, model, z + 0.2 * torch.randn_like(z), mask[torch.randperm(256)] if wrong else mask, F.binary_cross_entropy_with_logits)
 
 
+@row("nonfinite_input")
+def one_picture_is_nan(path, wrong):
+    """With a target for each place."""
+    z = F.interpolate(torch.randn(256, 1, 3, 3), (8, 8), mode="bilinear")
+    x = z + 0.2 * torch.randn_like(z)
+    if wrong:
+        x[70, 0, 2, 2] = float("nan")
+    model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1))
+    return train(path, model, x, (z > 0.3).float(), F.binary_cross_entropy_with_logits)
+
+
 @row("learning_rate_too_high")
 def rate_with_which_weights_are_replaced(path, wrong):
     """The loss falls all the same."""
