@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import numpy
 
-from . import _keras_apart, _keras_batches, _keras_head, _keras_origin, _keras_parameters
+from . import _keras_apart, _keras_batches, _keras_head, _keras_origin, _keras_parameters, _loop_data
 from ._keras_data import FitData, first_nonfinite, is_array
 
 _FIRST_UPDATES = 16  # whose size is looked at
